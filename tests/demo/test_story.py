@@ -1,4 +1,4 @@
-"""The demo's stories: every check can fail, and the fixed story passes within a minute."""
+"""The stories of the demo: every check can fail, and the fixed story passes within a minute."""
 
 import asyncio
 import io
@@ -28,12 +28,12 @@ from sunk_sync.demo.story.once import STORY
 from sunk_sync.demo.story.pod_incidents import POD_INCIDENTS
 from sunk_sync.demo.story.runner import Pace, Runner
 from sunk_sync.demo.story.step import Step
-from sunk_sync.embedded.kubernetes.store.kinds import Object
 from sunk_sync.embedded.slurm.model.job import Job
 from sunk_sync.server.tokens import GATE
 
 FAST = Pace(pause_s=0.1, poll_s=0.01)
 SHORT = Pace(pause_s=0.05, poll_s=0.01, timeout_factor=0.02)
+IMPATIENT = Pace(pause_s=0.1, poll_s=0.01, timeout_factor=0.7)
 LENGTH_MAX_S = 55.0
 
 
@@ -55,16 +55,16 @@ class Idle:
         self.alive = False
 
 
-class Clock:
-    """A clock that does not advance."""
-
-    def __call__(self) -> float:
-        return 0.0
-
-
 @pytest.fixture
 async def context() -> Context:
-    return Context(Worlds(), cast(Syncer, Idle()), History(Clock()))
+    return Context(Worlds(), cast(Syncer, Idle()), History(lambda: 0.0))
+
+
+async def shown(folder: Path, pace: Pace = FAST) -> tuple[int, str]:
+    """Show the fixed story; return the exit code and the text."""
+    file = io.StringIO()
+    show = Show(Choice(once=True, pace=pace), folder, screen=LineScreen(file))
+    return await show.run(asyncio.Event()), file.getvalue()
 
 
 PODS = ("train", "eval", "next")
@@ -77,7 +77,6 @@ NEED_A_WRITE = [step for step in STORY if not any(word in step.expected for word
 
 @pytest.mark.parametrize("step", NEED_A_WRITE, ids=lambda step: step.text)
 async def test_no_check_passes_without_a_write_of_the_service(context: Context, step: Step) -> None:
-    """Each claim about the service is false right after the action."""
     if "lift" in step.expected:
         context.worlds.drain(",".join(HOSTS), "k8s: before")
     if "gone" in step.expected or "deleted" in step.expected:
@@ -120,7 +119,6 @@ async def test_a_check_that_nothing_changes_fails_after_a_wrong_write(
     before: Callable[[Context], None],
     wrong: Callable[[Context], None],
 ) -> None:
-    """The claim is watched until the pause ends."""
     before(context)
     step.act(context)
     assert step.holds(context)
@@ -143,34 +141,30 @@ IDLE, BUSY = POD_STATE_CONDITION + "Idle", POD_STATE_CONDITION + "Allocated"
         ({IDLE: "True"}, "True", False),
     ],
 )
-async def test_a_state_is_shown_only_when_pod_and_node_both_say_so(
+async def test_a_state_is_shown_only_if_pod_and_node_both_have_it(
     monkeypatch: pytest.MonkeyPatch,
     context: Context,
     pod: Mapping[str, str],
     node: str,
     shown: bool,
 ) -> None:
-    """The story ends only after both show the last change of Slurm, here to IDLE."""
+    """The story ends only after both show the last state of Slurm, here IDLE."""
     objects = {"pod": pod, "node": {NODE_RUNNING_CONDITION: node}}
     for what, conditions in objects.items():
-        monkeypatch.setattr(context.worlds, what, Mock(return_value=_showing(conditions)))
+        listed = [{"type": name, "status": status} for name, status in conditions.items()]
+        found = {"status": {"conditions": listed}}
+        monkeypatch.setattr(context.worlds, what, Mock(return_value=found))
     assert context.shows_state("n1") is shown
 
 
-def _showing(conditions: Mapping[str, str]) -> Object:
-    listed = [{"type": name, "status": status} for name, status in conditions.items()]
-    return {"status": {"conditions": listed}}
-
-
 async def test_a_story_ends_at_its_first_failed_check(context: Context) -> None:
-    """With an idle service the first check fails, and the history names it."""
     assert not await Runner(context, SHORT).run(STORY)
     assert [line.sort for line in context.history.lines] == ["action", "failed"]
     assert context.history.failed[0].endswith(STORY[0].expected)
 
 
 async def test_the_endless_story_continues_after_a_failed_check(context: Context) -> None:
-    """A viewer may change objects with kubectl."""
+    """A user may change objects with kubectl."""
     assert not await Runner(context, SHORT).run(STORY[:3], to_the_end=True)
     assert [line.text for line in context.history.lines if line.sort == "action"] == [
         step.text for step in STORY[:3]
@@ -198,7 +192,6 @@ def test_a_seed_determines_the_endless_story() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_every_incident_occurs_within_300_steps(seed: int) -> None:
-    """Each incident of hosts, each incident of Pods, both outages."""
     text = " ".join(step.text for step in islice(endless_steps(Random(seed)), 300))
     kinds = ("cordons", "in Slurm", "drain reason", "for deletion", "deletes Node", "NotReady")
     assert len(kinds) == len(HOST_INCIDENTS)
@@ -209,27 +202,22 @@ def test_every_incident_occurs_within_300_steps(seed: int) -> None:
 
 
 async def test_the_fixed_story_passes_with_the_production_service(tmp_path: Path) -> None:
-    """With shorter pauses than a user sees."""
     before = asyncio.all_tasks()
-    file = io.StringIO()
-    show = Show(Choice(once=True, pace=FAST), tmp_path, screen=LineScreen(file))
-    assert await show.run(asyncio.Event()) == PASSED, file.getvalue()
-    assert file.getvalue().count("✓") == len(STORY), file.getvalue()
+    code, text = await shown(tmp_path)
+    assert (code, text.count("✓")) == (PASSED, len(STORY)), text
     assert asyncio.all_tasks() == before
 
 
 async def test_a_failed_check_is_exit_code_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No step drains n1 with this reason."""
     step = host_steps.cordon("n1", "x")
     wrong = Step(
         text=step.text, act=step.act, expected="n1 is drained for another reason", within_s=0.2,
         holds=lambda on: on.is_drained("n1", "another reason"),
     )  # fmt: skip
     monkeypatch.setattr("sunk_sync.demo.show.STORY", [STORY[0], wrong])
-    show = Show(Choice(once=True, pace=FAST), tmp_path, screen=LineScreen(io.StringIO()))
-    assert await show.run(asyncio.Event()) == FAILED
+    assert (await shown(tmp_path))[0] == FAILED
 
 
 @pytest.mark.parametrize(("once", "code"), [(True, STOPPED), (False, PASSED)])
@@ -244,16 +232,15 @@ async def test_a_stopped_demo_leaves_no_task(tmp_path: Path, once: bool, code: i
 
 
 def test_the_fixed_story_lasts_less_than_a_minute() -> None:
-    """The pauses leave enough time for the steps."""
     pauses_s = sum(max(step.stays_s, Pace().pause_s) for step in STORY)
     assert 20.0 < pauses_s < LENGTH_MAX_S - 25.0
 
 
 FAULTS = {
-    "k8s: node cordoned": [host_steps.cordon("n1", "disk")],
-    "k8s: pod pending deletion": [host_steps.mark_for_deletion("n4", "scale down")],
-    "k8s: pod terminated": [host_steps.delete_pod("n3")],
-    "k8s: node gone": [host_steps.delete_node("n6")],
+    "k8s: node cordoned": host_steps.cordon("n1", "disk"),
+    "k8s: pod pending deletion": host_steps.mark_for_deletion("n4", "scale down"),
+    "k8s: pod terminated": host_steps.delete_pod("n3"),
+    "k8s: node gone": host_steps.delete_node("n6"),
 }
 """Cause of the drain rule → the step whose check fails without it."""
 
@@ -262,32 +249,26 @@ FAULTS = {
 async def test_a_missing_cause_of_the_drain_rule_is_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cause: str
 ) -> None:
-    """Exit code 1, at the step of that cause."""
     left = tuple(one for one in drain.CAUSES if one.reason != cause)
     assert len(left) == len(drain.CAUSES) - 1
     monkeypatch.setattr(drain, "CAUSES", left)
-    monkeypatch.setattr("sunk_sync.demo.show.STORY", [STORY[0], *FAULTS[cause]])
-    pace = Pace(pause_s=0.1, poll_s=0.01, timeout_factor=0.7)
-    file = io.StringIO()
-    show = Show(Choice(once=True, pace=pace), tmp_path, screen=LineScreen(file))
-    assert await show.run(asyncio.Event()) == FAILED
-    assert file.getvalue().count("✓") == 1, file.getvalue()
+    monkeypatch.setattr("sunk_sync.demo.show.STORY", [STORY[0], FAULTS[cause]])
+    code, text = await shown(tmp_path, IMPATIENT)
+    assert (code, text.count("✓")) == (FAILED, 1), text
 
 
-async def test_lifting_the_drain_of_a_human_is_detected(
+async def test_lifting_the_drain_of_a_user_is_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both the rule and the check before the write must be wrong for that."""
+    """For that, the rule and the check before the write must both be wrong."""
     for module in ("core.rules.host.drain", "slurm.write.precondition"):
         monkeypatch.setattr(f"sunk_sync.{module}.is_foreign_drain", lambda _: False)
-    for module in ("core.rules.host.drain", "slurm.write.precondition"):
         monkeypatch.setattr(f"sunk_sync.{module}.is_our_reason", lambda _: True, raising=False)
     monkeypatch.setattr("sunk_sync.slurm.write.precondition.is_ours", lambda _: True, raising=False)
     story = [STORY[0], host_steps.drain_by_hand("n3", "fan broken")]
     monkeypatch.setattr("sunk_sync.demo.show.STORY", story)
-    file = io.StringIO()
-    show = Show(Choice(once=True, pace=FAST), tmp_path, screen=LineScreen(file))
-    assert await show.run(asyncio.Event()) == FAILED, file.getvalue()
+    code, text = await shown(tmp_path)
+    assert code == FAILED, text
 
 
 MISSING_RULES = {
@@ -304,22 +285,17 @@ MISSING_RULES = {
 async def test_a_missing_rule_of_pods_is_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: str
 ) -> None:
-    """Exit code 1, at the step of that cause."""
     monkeypatch.delitem(decide.WORKLOAD_RULES, rule)
     monkeypatch.setattr("sunk_sync.demo.show.STORY", [STORY[0], *MISSING_RULES[rule]])
-    pace = Pace(pause_s=0.1, poll_s=0.01, timeout_factor=0.7)
-    file = io.StringIO()
-    show = Show(Choice(once=True, pace=pace), tmp_path, screen=LineScreen(file))
-    assert await show.run(asyncio.Event()) == FAILED
-    assert file.getvalue().count("✓") == len(MISSING_RULES[rule]), file.getvalue()
+    code, text = await shown(tmp_path, IMPATIENT)
+    assert (code, text.count("✓")) == (FAILED, len(MISSING_RULES[rule])), text
 
 
 async def test_a_gate_that_lets_every_job_pass_is_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The preempting job runs beside a Pod that is still ending.
-
-    After the first call of the gate a Pod gets an allocation, and only the gate keeps its machine.
+    """The preempting job runs beside a terminating Pod: an allocation, which only the gate
+    protects.
     """
 
     async def passes(callers: Callers, job: Job) -> None:
@@ -331,7 +307,6 @@ async def test_a_gate_that_lets_every_job_pass_is_detected(
     preempted = [pod_steps.preempt("eval", "ada"), pod_steps.end_preempted("eval", "ada")]
     story = [STORY[0], pod_steps.apply("train"), pod_steps.apply("eval"), *preempted]
     monkeypatch.setattr("sunk_sync.demo.show.STORY", story)
-    file = io.StringIO()
-    show = Show(Choice(once=True, pace=FAST), tmp_path, screen=LineScreen(file))
-    assert await show.run(asyncio.Event()) == FAILED
-    assert OVERLAP in file.getvalue(), file.getvalue()
+    code, text = await shown(tmp_path)
+    assert code == FAILED
+    assert OVERLAP in text, text

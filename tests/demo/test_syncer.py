@@ -72,7 +72,6 @@ async def test_a_killed_service_leaves_no_task_and_writes_nothing(
 
 
 async def test_a_stopped_service_ends_with_exit_code_0(syncer: Syncer) -> None:
-    """As with SIGTERM; a second service can use the same addresses."""
     for _ in range(2):
         syncer.start()
         await until(lambda: syncer.ready)

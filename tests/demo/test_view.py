@@ -15,15 +15,9 @@ from sunk_sync.demo.view import render
 
 KUBECTL = "kubectl --kubeconfig /tmp/" + "long/" * 20 + "kubeconfig get nodes"
 ROW = Row(
-    "n1",
-    "cordoned",
-    "Ready",
-    "drained",
-    "5 train",
-    "k8s: node cordoned",
-    "drained: " * 20,
+    "n1", "cordoned", "Ready", "drained", "5 train", "k8s: node cordoned", "drained: " * 20,
     "drained by us",
-)
+)  # fmt: skip
 SNAPSHOT = Snapshot(
     age_s=12.0,
     now="An operator cordons Node n1",
@@ -61,7 +55,6 @@ def test_the_display_fits_every_terminal(width: int, height: int) -> None:
 
 
 def test_a_terminal_of_80_by_24_shows_everything() -> None:
-    """All hosts, the last action and check, the drain, and the commands in full."""
     text = "\n".join(drawn(SNAPSHOT, width=80, height=24))
     for host in HOSTS:
         assert re.search(rf"^{host} +cordoned +Ready +drained +5 train +k8s: nod", text, re.M)
@@ -73,7 +66,6 @@ def test_a_terminal_of_80_by_24_shows_everything() -> None:
 
 
 def test_mirror_lines_leave_room_for_drains() -> None:
-    """Mirrors take at most half of the lines."""
     lines = drawn(SNAPSHOT, width=120, height=20 + 3)
     assert [line[:16] for line in lines[17:19]] == ["→ 3 ms drain n1 ", "→ 4 ms set-metad"]
 
@@ -96,9 +88,8 @@ async def test_a_snapshot_has_every_host_before_the_service_starts() -> None:
 async def test_a_row_shows_both_sides_in_the_words_of_kubectl_and_sinfo() -> None:
     worlds = Worlds()
     worlds.kube.advance(1.0)
-    assert row_of(worlds, "n1", because="") == Row(
-        "n1", "Ready", "Ready", "idle", "-", "", "", "ok"
-    )
+    idle = Row("n1", "Ready", "Ready", "idle", "-", "", "", "ok")
+    assert row_of(worlds, "n1", because="") == idle
     worlds.cordon("n1", "disk")
     worlds.drain("n3", "fan broken")
     worlds.mark_for_deletion("n5", "scale down")
@@ -106,16 +97,14 @@ async def test_a_row_shows_both_sides_in_the_words_of_kubectl_and_sinfo() -> Non
     worlds.set_ready("n7", ready=False)
     rows = {host: row_of(worlds, host, because="") for host in HOSTS}
     assert rows["n1"].node == "cordoned"
-    assert (rows["n3"].slurm, rows["n3"].reason, rows["n3"].status) == (
-        "drained", "fan broken", "drained by others",
-    )  # fmt: skip
+    assert (rows["n3"].slurm, rows["n3"].reason) == ("drained", "fan broken")
+    assert rows["n3"].status == "drained by others"
     assert rows["n5"].pod == "marked"
     assert (rows["n6"].node, rows["n6"].status) == ("gone", "unavailable")
     assert rows["n7"].node == "NotReady"
 
 
 def test_without_a_terminal_each_line_is_printed_once() -> None:
-    """The commands come first."""
     file = io.StringIO()
     lines = LineScreen(file)
     lines.show(replace(SNAPSHOT, lines=[], line_count=0, commands=[]))
@@ -146,55 +135,54 @@ class Terminal(io.StringIO):
 def test_only_a_terminal_gets_the_live_display(
     monkeypatch: pytest.MonkeyPatch, file: io.StringIO, term: str, screen: type
 ) -> None:
-    """FORCE_COLOR does not matter."""
+    """FORCE_COLOR does not change that."""
     monkeypatch.setenv("TERM", term)
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert isinstance(screen_for(file), screen)
+
+
+WRITE = {"event": "write", "level": "info", "outcome": "done", "because": "why", "seconds": 0.002}
+REFUSED = {"level": "warning", "outcome": "refused", "why": "403"}
+ENDED = {"reason": "SlurmJobCancelled", "message": "job 5 ended"}
 
 
 @pytest.mark.parametrize(
     ("event", "sort", "text"),
     [
         (
-            {"event": "write", "level": "info", "action": "drain", "slurm_node": "n1",
-             "reason": "k8s: x", "outcome": "done", "because": "why", "seconds": 0.0123},
+            {"action": "drain", "slurm_node": "n1", "reason": "k8s: x", "seconds": 0.0123},
             "write", "   12 ms  drain n1 “k8s: x”: why",
         ),
         (
-            {"event": "write", "level": "info", "action": "set-metadata", "pod": "a/b",
-             "outcome": "done", "because": "why", "seconds": 1.0},
+            {"action": "set-metadata", "pod": "a/b", "seconds": 1.0},
             "mirror", " 1000 ms  set-metadata a/b: why",
         ),
         (
-            {"event": "write", "level": "warning", "action": "set-metadata", "pod": "a/b",
-             "outcome": "refused", "why": "403", "because": "why", "seconds": 0.001},
-            "write", "    1 ms  set-metadata a/b refused: 403: why",
+            {"action": "set-metadata", "pod": "a/b", **REFUSED},
+            "write", "    2 ms  set-metadata a/b refused: 403: why",
         ),
         (
-            {"event": "write", "level": "info", "action": "end-pod", "pod": "a/b",
-             "reason": "SlurmJobCancelled", "message": "job 5 ended", "outcome": "done",
-             "because": "why", "seconds": 0.002},
+            {"action": "end-pod", "pod": "a/b", **ENDED},
             "write", "    2 ms  end-pod a/b “job 5 ended”: why",
         ),
         (
-            {"event": "write", "level": "info", "action": "cancel-job", "job_id": "5",
-             "job": "k8s/a/b/0", "outcome": "done", "because": "why", "seconds": 0.002},
+            {"action": "cancel-job", "job_id": "5", "job": "k8s/a/b/0"},
             "write", "    2 ms  cancel-job k8s/a/b/0: why",
         ),
-        (
-            {"event": "write", "level": "info", "action": "get-job", "job_id": "5",
-             "outcome": "done", "because": "why", "seconds": 0.002},
-            "mirror", "    2 ms  get-job 5: why",
-        ),
-        (
-            {"event": "source lost", "level": "warning", "source": "nodes", "timestamp": "x"},
-            "warning", "service: source lost source=nodes",
-        ),
+        ({"action": "get-job", "job_id": "5"}, "mirror", "    2 ms  get-job 5: why"),
     ],
 )  # fmt: skip
-def test_the_history_records_each_write_and_warning_of_the_service(
+def test_the_history_records_each_write_of_the_service(
     event: dict[str, object], sort: str, text: str
 ) -> None:
+    history = History(lambda: 0.0)
+    history.record_log(WRITE | event)
+    assert [(line.sort, line.text) for line in history.lines] == [(sort, text)]
+
+
+def test_the_history_records_warnings_of_the_service() -> None:
+    event = {"event": "source lost", "level": "warning", "source": "nodes", "timestamp": "x"}
+    sort, text = "warning", "service: source lost source=nodes"
     history = History(lambda: 0.0)
     history.record_log(event)
     assert [(line.sort, line.text) for line in history.lines] == [(sort, text)]

@@ -1,4 +1,4 @@
-"""The demo's Pods: what users do, which claims hold, and how the screen describes them."""
+"""The Pods of the demo: actions of users, claims about them, their rows on the screen."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -80,7 +80,7 @@ async def test_a_gang_is_bound_when_each_pod_has_its_own_machine_of_the_job(
 
 
 async def test_a_job_beside_a_running_pod_is_a_violation(worlds: Worlds, users: Users) -> None:
-    """A job that waits at the gate is none."""
+    """A job that waits at the gate does not count."""
     bind(worlds, "train", allocate(worlds, "train"))
     assert not users.violation()
     users.cancel_placeholder("train")
@@ -113,7 +113,7 @@ async def test_a_job_that_ends_before_its_deleted_pod_is_a_violation(
 
 
 async def test_waiting_pods_are_described_with_their_reason(worlds: Worlds, users: Users) -> None:
-    """Slurm's reason for a pending job, the service's own for a Pod without a job."""
+    """The reason of Slurm for a pending job, that of the service for a Pod without a job."""
     assert waiting(users) == []
     users.apply("eval", timeout="soon")
     users.apply("low")
@@ -124,8 +124,9 @@ async def test_waiting_pods_are_described_with_their_reason(worlds: Worlds, user
     assert waiting(users) == [f"low (job {made}: Resources)", "eval: no job yet"]
 
 
-async def test_clear_removes_all_pods_and_jobs(worlds: Worlds, users: Users) -> None:
-    """Jobs on other machines stay."""
+async def test_clear_removes_all_pods_and_the_jobs_on_their_machines(
+    worlds: Worlds, users: Users
+) -> None:
     users.apply("train")
     users.submit("ada", *WORKLOAD_HOSTS)
     worlds.run_job(PLAIN_HOSTS[0], user="ada")
@@ -138,8 +139,7 @@ async def test_clear_removes_all_pods_and_jobs(worlds: Worlds, users: Users) -> 
     assert row_of(worlds, PLAIN_HOSTS[0], because="").jobs.endswith(" ada at gate")
 
 
-async def test_a_task_of_an_array_is_named_by_array_and_task() -> None:
-    """As in SLURM_ARRAY_JOB_ID and SLURM_ARRAY_TASK_ID."""
+async def test_a_task_of_an_array_is_named_as_in_the_environment_of_slurm() -> None:
     job = Job(job_id=9, request=JobRequest(), partition=GPU)
     assert job_name(job) == "9"
     task = Job(job_id=12, request=JobRequest(), partition=GPU, array_id=9, task=2)
@@ -147,7 +147,6 @@ async def test_a_task_of_an_array_is_named_by_array_and_task() -> None:
 
 
 async def test_callers_without_a_server_retry_and_end_with_the_worlds(worlds: Worlds) -> None:
-    """A job stays at the gate while nobody answers."""
     before = asyncio.all_tasks()
     worlds.start_callers("http://127.0.0.1:1")
     await asyncio.sleep(0.3)

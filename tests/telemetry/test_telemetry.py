@@ -1,4 +1,4 @@
-"""Logs and metrics: what an operator reads at three in the morning, and what it costs."""
+"""Log lines and metrics, and the CPU time that they cost."""
 
 import io
 import json
@@ -37,7 +37,7 @@ BECAUSE = "drained: Node n1 is cordoned (kernel update)"
 
 
 class Bench:
-    """A Telemetry with a clock of our own, and everything it told."""
+    """A Telemetry whose clock the test sets, with its lines and metrics."""
 
     def __init__(self, level: str = "info") -> None:
         self.now_s = 1000.0
@@ -67,27 +67,20 @@ def bench() -> Iterator[Bench]:
 
 
 @pytest.fixture
-def talkative() -> Iterator[Bench]:
+def debug_bench() -> Iterator[Bench]:
     bench = Bench("debug")
     yield bench
     bench.close()
 
 
-def test_a_write_is_one_line_with_its_cause(bench: Bench) -> None:
-    """What, where, why, how long, and what came of it."""
+def test_a_write_is_one_line_with_object_cause_time_and_outcome(bench: Bench) -> None:
     bench.telemetry.wrote(DRAIN, Done(DRAIN), BECAUSE, 0.01234)
     (line,) = bench.lines()
     assert line.pop("timestamp").endswith("Z")
     assert line == {
-        "level": "info",
-        "event": "write",
-        "action": "drain",
-        "slurm_node": "n1",
-        "reason": "k8s: node cordoned",
-        "outcome": "done",
-        "because": BECAUSE,
-        "seconds": 0.0123,
-    }
+        "level": "info", "event": "write", "action": "drain", "slurm_node": "n1",
+        "reason": "k8s: node cordoned", "outcome": "done", "because": BECAUSE, "seconds": 0.0123,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -113,40 +106,36 @@ def test_a_write_is_one_line_with_its_cause(bench: Bench) -> None:
 def test_every_action_names_its_object(
     bench: Bench, action: act.Action, told: dict[str, str]
 ) -> None:
-    """node is the Kubernetes Node, slurm_node the other; a Pod has its namespace."""
+    """`node` is the Kubernetes Node, `slurm_node` the node of Slurm."""
     bench.telemetry.wrote(action, Done(action), "b", 0.1)
     (line,) = bench.lines()
     assert told.items() <= line.items()
 
 
-def test_reads_are_for_debugging(bench: Bench, talkative: Bench) -> None:
-    """Look and Relist change nothing: the info log stays readable."""
+def test_reads_are_logged_only_at_level_debug(bench: Bench, debug_bench: Bench) -> None:
     look = act.GetObject("Pod", "slurm", "slurmd-n1", 0.0)
-    for one in (bench, talkative):
+    for one in (bench, debug_bench):
         one.telemetry.wrote(look, Done(look), "b", 0.1)
     assert bench.lines() == []
-    (line,) = talkative.lines()
+    (line,) = debug_bench.lines()
     assert (line["event"], line["pod"]) == ("read", "slurm/slurmd-n1")
 
 
-def test_a_refusal_is_a_warning_with_their_answer(bench: Bench) -> None:
-    """The world did not allow it: somebody will want to know."""
+def test_a_refusal_is_a_warning_with_the_answer_of_the_server(bench: Bench) -> None:
     bench.telemetry.wrote(DRAIN, Refused(DRAIN, "drained by root: bad DIMM"), BECAUSE, 0.1)
     (line,) = bench.lines()
     assert (line["level"], line["outcome"]) == ("warning", "refused")
     assert line["why"] == "drained by root: bad DIMM"
 
 
-def test_an_answer_of_the_gate_that_came_too_late_is_a_line_too(bench: Bench) -> None:
-    """Whom the job had to wait for, and why the answer was not taken."""
+def test_a_late_answer_of_the_gate_is_a_line(bench: Bench) -> None:
     answer = act.AnswerGate(1, "n1", go=False, why="Pod ns/a")
     bench.telemetry.wrote(answer, Refused(answer, "the call has ended"), BECAUSE, 0.1)
     (line,) = bench.lines()
     assert (line["waits_for"], line["why"]) == ("Pod ns/a", "the call has ended")
 
 
-def test_one_trouble_of_a_thousand_hosts_is_one_line_a_minute(bench: Bench) -> None:
-    """slurmctld down: the log says so, and counts what it did not say."""
+def test_the_same_failure_of_1000_hosts_is_one_line_a_minute_with_a_count(bench: Bench) -> None:
     for number in range(1000):
         drain = act.Drain(f"n{number}", "k8s: x")
         bench.telemetry.wrote(drain, Unsure(drain, "timeout"), "b", 0.1)
@@ -158,15 +147,13 @@ def test_one_trouble_of_a_thousand_hosts_is_one_line_a_minute(bench: Bench) -> N
     assert second["same_since_last_told"] == 999
 
 
-def test_writes_are_counted_and_timed(bench: Bench) -> None:
-    """By action and outcome."""
+def test_writes_are_counted_and_timed_by_action_and_outcome(bench: Bench) -> None:
     bench.telemetry.wrote(DRAIN, Done(DRAIN), "b", 0.03)
     assert bench.metric("sunk_sync_writes_total", action="drain", outcome="done") == 1.0
     assert bench.metric("sunk_sync_write_duration_seconds_sum", action="drain") == 0.03
 
 
-def test_what_policy_keeps_back_is_told_once(bench: Bench) -> None:
-    """A dry run says what it would do, not again at every audit."""
+def test_a_write_kept_by_policy_is_logged_once(bench: Bench) -> None:
     for _ in range(3):
         bench.telemetry.kept(DRAIN, "dry run", BECAUSE)
     bench.telemetry.kept(DRAIN, "not listed yet: nodes", BECAUSE)
@@ -174,8 +161,7 @@ def test_what_policy_keeps_back_is_told_once(bench: Bench) -> None:
     assert (line["event"], line["why"], line["because"]) == ("not written", "dry run", BECAUSE)
 
 
-def test_a_source_has_one_line_per_change(bench: Bench) -> None:
-    """Listed, lost, unreadable for long, back: four lines, whatever is repeated."""
+def test_a_source_has_one_line_for_each_change(bench: Bench) -> None:
     tell = bench.telemetry.source
     tell(Confirmed("slurm_nodes", 1.0))
     tell(ListingStarted("slurm_nodes", 999.0, 1.0))
@@ -205,13 +191,12 @@ def test_a_source_has_one_line_per_change(bench: Bench) -> None:
     assert lines[-1]["lost_for_seconds"] == 60.0
 
 
-def test_a_source_that_was_never_listed_has_no_age(bench: Bench) -> None:
-    """NaN, so that no alert fires on a made-up figure."""
+def test_a_source_that_was_never_listed_has_the_age_NaN(bench: Bench) -> None:
+    """No alert fires on NaN."""
     assert 'sunk_sync_source_age_seconds{source="pods"} NaN' in bench.text()
 
 
-def test_a_rule_that_failed_is_loud(bench: Bench) -> None:
-    """F7: key, rule and traceback; counted."""
+def test_a_failed_rule_is_an_error_with_key_and_traceback_F7(bench: Bench) -> None:
     try:
         raise ValueError("odd Pod")
     except ValueError as error:
@@ -222,8 +207,7 @@ def test_a_rule_that_failed_is_loud(bench: Bench) -> None:
     assert "ValueError: odd Pod" in line["exception"]
 
 
-def test_gauges_of_the_core(bench: Bench) -> None:
-    """Held drains, conflicts, keys out of service, audit surprises, queues."""
+def test_alarms_and_queues_are_metrics(bench: Bench) -> None:
     telemetry = bench.telemetry
     telemetry.alarm_gauges.drains_held(7)
     telemetry.alarm_gauges.drains_held(8)
@@ -232,25 +216,22 @@ def test_gauges_of_the_core(bench: Bench) -> None:
     telemetry.surprise(("host", "n1"), "drain", "nothing")
     telemetry.depth("slurm", 5)
     telemetry.added("slurm", 6)
-    assert bench.metric("sunk_sync_drains_held") == 8.0
-    assert bench.metric("sunk_sync_conflicts") == 2.0
-    assert bench.metric("sunk_sync_keys_out_of_service") == 1.0
-    assert bench.metric("sunk_sync_audit_surprises_total") == 1.0
+    alarms = {
+        "drains_held": 8,
+        "conflicts": 2,
+        "keys_out_of_service": 1,
+        "audit_surprises_total": 1,
+    }
+    for name, value in alarms.items():
+        assert bench.metric(f"sunk_sync_{name}") == value
     assert bench.metric("workqueue_depth", name="slurm") == 5.0
     assert bench.metric("workqueue_adds_total", name="slurm") == 6.0
+    telemetry.alarm_gauges.drains_held(0)
     events = [line["event"] for line in bench.lines()]
-    assert events == ["drains held", "conflicting claims", "audit surprise"]
+    assert events == ["drains held", "conflicting claims", "audit surprise", "drains released"]
 
 
-def test_the_release_of_held_drains_is_a_line(bench: Bench) -> None:
-    """Held and released: both ends of the story."""
-    bench.telemetry.alarm_gauges.drains_held(3)
-    bench.telemetry.alarm_gauges.drains_held(0)
-    assert [line["event"] for line in bench.lines()] == ["drains held", "drains released"]
-
-
-def test_what_pods_and_jobs_wait_for_is_told_once_P31_P21_P25(bench: Bench) -> None:
-    """A figure, a warning when it begins, a line when it ends; between them new jobs' names."""
+def test_alarms_of_pods_and_jobs_are_logged_at_start_and_end_P31_P21_P25(bench: Bench) -> None:
     alarm_gauges = bench.telemetry.alarm_gauges
     for count in (3, 4, 0):
         alarm_gauges.ends_held(count)
@@ -270,8 +251,7 @@ def test_what_pods_and_jobs_wait_for_is_told_once_P31_P21_P25(bench: Bench) -> N
     ]
 
 
-def test_kept_jobs_are_named_once_ten_a_line_P21(bench: Bench) -> None:
-    """An operator finds them in squeue and kubectl by it."""
+def test_kept_jobs_are_named_once_and_at_most_ten_in_a_line_P21(bench: Bench) -> None:
     alarm_gauges = bench.telemetry.alarm_gauges
     for count in (1, 1, 13, 5, 5):
         alarm_gauges.jobs_kept([f"{number} k8s/ns/p{number}/1" for number in range(count)])
@@ -281,8 +261,7 @@ def test_kept_jobs_are_named_once_ten_a_line_P21(bench: Bench) -> None:
     assert (second["jobs"], second["first"]) == (12, ", ".join(named))
 
 
-def test_unheard_placeholders_are_told_of_once_L6(bench: Bench) -> None:
-    """A warning that names the flag to look at, and a line when it is over."""
+def test_unheard_placeholders_are_one_warning_with_its_cure_and_one_end_L6(bench: Bench) -> None:
     alarm_gauges = bench.telemetry.alarm_gauges
     for count in (0, 12, 3, 0):
         alarm_gauges.unheard([f"{number} k8s/ns/p/1" for number in range(count)])
@@ -293,8 +272,7 @@ def test_unheard_placeholders_are_told_of_once_L6(bench: Bench) -> None:
     assert "--hooks-url" in began["cure"]
 
 
-def test_exchanges_are_counted_under_the_names_of_the_ecosystem(bench: Bench) -> None:
-    """rest_client_…; no line unless debugging."""
+def test_exchanges_are_counted_as_rest_client_metrics_without_a_line(bench: Bench) -> None:
     bench.telemetry.exchange(
         Exchange(
             authority="slurm", method="GET", path="/nodes/", status="200", seconds=0.2,
@@ -307,8 +285,7 @@ def test_exchanges_are_counted_under_the_names_of_the_ecosystem(bench: Bench) ->
     assert bench.lines() == []
 
 
-def test_the_token_has_an_expiry_and_a_warning_when_it_is_near(bench: Bench) -> None:
-    """F5: the metric is absent until a token says when."""
+def test_the_expiry_of_the_token_is_a_metric_and_soon_a_warning_F5(bench: Bench) -> None:
     name = "slurm_token_expiry_timestamp_seconds"
     assert bench.metric(name) is None
     at = time.time() + 60.0
@@ -322,14 +299,13 @@ def test_the_token_has_an_expiry_and_a_warning_when_it_is_near(bench: Bench) -> 
 
 
 @pytest.mark.parametrize("at", [-1e30, 1e30, 0.0])
-def test_an_odd_expiry_is_told_not_raised(bench: Bench, at: float) -> None:
-    """A token is somebody else's bytes."""
+def test_an_impossible_expiry_is_logged_and_not_raised(bench: Bench, at: float) -> None:
     bench.telemetry.token_expires(at)
     assert bench.lines()[0]["event"] == "slurm token read"
 
 
-def test_slurm_nodes_are_counted_once_each_worst_news_first() -> None:
-    """Names that dashboards for SUNK expect."""
+def test_each_slurm_node_is_counted_once_by_its_worst_state() -> None:
+    """Dashboards for SUNK expect these names."""
     states = [
         {"IDLE"}, {"IDLE", "DRAIN"}, {"DOWN", "DRAIN"}, {"MIXED", "NOT_RESPONDING"},
         {"ALLOCATED", "COMPLETING"}, {"IDLE", "MAINTENANCE"}, {"FUTURE"},
@@ -341,8 +317,7 @@ def test_slurm_nodes_are_counted_once_each_worst_news_first() -> None:
     }  # fmt: skip
 
 
-def test_every_metric_of_the_reference_is_served(bench: Bench) -> None:
-    """A name in the table that nobody exports is a lie."""
+def test_every_metric_of_the_table_is_served(bench: Bench) -> None:
     telemetry = bench.telemetry
     telemetry.token_expires(time.time())
     telemetry.figures.update(count_slurm_nodes([frozenset({"IDLE"})] * 3))
@@ -354,8 +329,8 @@ def test_every_metric_of_the_reference_is_served(bench: Bench) -> None:
     assert "slurm_nodes_total 3.0" in text
 
 
-def test_every_name_that_is_set_stands_in_the_table() -> None:
-    """Another one would end the next scrape."""
+def test_every_metric_in_the_source_is_in_the_table() -> None:
+    """Any other name would raise at the next scrape."""
     sources = Path(sunk_sync.__file__).parent.rglob("*.py")
     named = r'"((?:sunk_sync|slurm_token|workqueue|rest_client)_[a-z_]+)"'
     found = {name for path in sources for name in re.findall(named, path.read_text())}
@@ -363,7 +338,6 @@ def test_every_name_that_is_set_stands_in_the_table() -> None:
 
 
 def test_the_longest_step_is_forgotten_after_two_minutes(bench: Bench) -> None:
-    """One slow start must not look like a slow loop for ever."""
     name = "sunk_sync_loop_longest_step_seconds"
     bench.telemetry.stepped(0.5, 10, 20)
     assert bench.metric(name) == 0.5
@@ -376,57 +350,53 @@ def test_the_longest_step_is_forgotten_after_two_minutes(bench: Bench) -> None:
     assert bench.metric("sunk_sync_news_total") == 20.0
 
 
-def test_a_step_costs_next_to_nothing(bench: Bench) -> None:
-    """Under 5 µs of CPU with coverage on; the best of several runs, since the machine is shared."""
-    best = min(_seconds_of_steps(bench.telemetry) for _ in range(5))
-    assert best / 10_000 < 5e-6
+def test_a_step_costs_less_than_5_us_of_CPU(bench: Bench) -> None:
+    """With coverage on; the best of several runs, since the machine is shared."""
+
+    def steps_s() -> float:
+        begun = time.process_time()
+        for _ in range(10_000):
+            bench.telemetry.stepped(1e-5, 1, 1)
+        return time.process_time() - begun
+
+    assert min(steps_s() for _ in range(5)) / 10_000 < 5e-6
 
 
-def _seconds_of_steps(telemetry: Telemetry) -> float:
-    begun = time.process_time()
-    for _ in range(10_000):
-        telemetry.stepped(1e-5, 1, 1)
-    return time.process_time() - begun
-
-
-def test_texts_are_bounded_and_cannot_steer_a_terminal() -> None:
-    """Reasons and annotations are written by others."""
+def test_texts_are_bounded_and_without_control_characters() -> None:
     assert clean("a\x1b[31m\n\u2028b") == "a [31m  b"
     assert len(clean("x" * 5000)) == 1001
 
 
-def test_odd_texts_make_one_valid_line(bench: Bench) -> None:
-    """Lone surrogates, line ends, very long ones."""
+def test_lone_surrogates_and_line_ends_make_one_valid_line(bench: Bench) -> None:
     bench.telemetry.wrote(DRAIN, Refused(DRAIN, "\ud800\n" + "y" * 9999), "b\r\nc", 0.1)
     (line,) = bench.lines()
     assert line["because"] == "b  c"
     assert len(line["why"]) <= 1001
 
 
-def test_warnings_of_libraries_become_lines_and_their_chatter_does_not(bench: Bench) -> None:
+def test_warnings_of_libraries_are_logged_and_lower_levels_are_not(bench: Bench) -> None:
     """Debug lines of an HTTP library may hold a token."""
     logging.getLogger("asyncio_chatter").info("GET /x X-SLURM-USER-TOKEN: s3cr3t")
     logging.getLogger("aiohttp").warning("odd %s", "thing")
     assert [line["event"] for line in bench.lines()] == ["odd thing"]
 
 
-def test_a_record_that_cannot_be_formatted_is_told_as_it_is(bench: Bench) -> None:
-    """A library's slip must not cost us the line, nor raise."""
+def test_a_record_that_cannot_be_formatted_is_logged_as_it_is(bench: Bench) -> None:
     record = logging.LogRecord("x", logging.ERROR, "f", 1, "odd %d", ("thing",), None)
     (handler,) = [one for one in logging.getLogger().handlers if type(one).__name__ == "_Libraries"]
     handler.emit(record)
     assert [line["event"] for line in bench.lines()] == ["odd %d"]
 
 
-def test_logs_that_are_closed_hear_libraries_no_longer() -> None:
-    """One process, several tests: no handler is left behind."""
+def test_close_removes_the_handler_of_libraries() -> None:
     before = len(logging.getLogger().handlers)
     Bench().close()
     assert len(logging.getLogger().handlers) == before
 
 
-def test_nobody_reads_the_log_and_the_loop_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full pipe blocks a thread, not the loop; what does not fit is dropped and counted."""
+def test_a_full_pipe_does_not_block_the_loop_and_lines_are_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(logs_module, "LINES_WAITING_MAX", 100)
     monkeypatch.setattr(logs_module, "CLOSE_S", 0.05)
     reading, writing = os.pipe()
@@ -440,8 +410,7 @@ def test_nobody_reads_the_log_and_the_loop_goes_on(monkeypatch: pytest.MonkeyPat
     os.close(reading)
 
 
-def test_lines_that_were_told_are_written_before_the_end() -> None:
-    """close() waits for them."""
+def test_close_writes_all_waiting_lines() -> None:
     file = io.StringIO()
     writer = LineWriter(file)
     for number in range(1000):
@@ -450,8 +419,7 @@ def test_lines_that_were_told_are_written_before_the_end() -> None:
     assert len(file.getvalue().splitlines()) == 1000
 
 
-def test_a_terminal_gets_plain_lines() -> None:
-    """`--log-format console`."""
+def test_the_console_format_is_plain_text() -> None:
     file = io.StringIO()
     logs = Logs("info", "console", file)
     logs.log.info("write", slurm_node="n1", because=BECAUSE)
