@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from aiohttp import web
 
@@ -81,11 +80,9 @@ class Running:
 
 
 @asynccontextmanager
-async def running(
-    script: Step, folder: Path, subject: Selection | None = None
-) -> AsyncIterator[Running]:
+async def running(script: Step, subject: Selection | None = None) -> AsyncIterator[Running]:
     """Delays are noted, and kept short."""
-    async with serving(script, folder) as (server, client):
+    async with serving(script) as (server, client):
         ear = Ear()
         slept_s: list[float] = []
 

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -46,10 +45,8 @@ class Script:
         return web.json_response(answer, status=answer.get("code", 200))
 
 
-async def outcome_of(
-    answer: Callable[[web.Request], Awaitable[Any]], folder: Path, action: Action
-) -> Outcome:
-    async with serving(answer, folder) as (_, client):
+async def outcome_of(answer: Callable[[web.Request], Awaitable[Any]], action: Action) -> Outcome:
+    async with serving(answer) as (_, client):
         push = KubePush(
             client,
             relist={},

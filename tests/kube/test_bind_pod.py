@@ -1,7 +1,5 @@
 """Bind: binding and job id in one write, and the outcomes of a conflict."""
 
-from pathlib import Path
-
 import pytest
 from aiohttp import web
 
@@ -28,9 +26,9 @@ BIND = Bind(POD, "n1", "17", "n1")
 BOUND = status(409, "Conflict", message='pod p is already assigned to node "n1"')
 
 
-async def test_binding_and_job_id_are_one_write_P11(tmp_path: Path) -> None:
+async def test_binding_and_job_id_are_one_write_P11() -> None:
     script = Script(POST_binding=status(201, "") | {"status": "Success"})
-    assert await outcome_of(script, tmp_path, BIND) == Done(BIND)
+    assert await outcome_of(script, BIND) == Done(BIND)
     assert script.asked == ["POST_binding"]
     assert script.sent == [
         {
@@ -60,11 +58,11 @@ async def test_binding_and_job_id_are_one_write_P11(tmp_path: Path) -> None:
     ],
 )
 async def test_after_a_conflict_a_read_of_the_pod_decides_P11_P18(
-    tmp_path: Path, found: Json, outcome: type[Outcome]
+    found: Json, outcome: type[Outcome]
 ) -> None:
     """Only our own binding, whose answer was lost, counts as done."""
     script = Script(POST_binding=BOUND, GET=found)
-    came = await outcome_of(script, tmp_path, BIND)
+    came = await outcome_of(script, BIND)
     assert type(came) is outcome
     assert script.asked == ["POST_binding", "GET"]
     if not isinstance(came, Unsure):
@@ -74,33 +72,29 @@ async def test_after_a_conflict_a_read_of_the_pod_decides_P11_P18(
 
 
 @pytest.mark.parametrize("found", [a_pod(uid="another"), GONE])
-async def test_a_conflict_with_a_pod_that_is_gone_is_refused_P23(
-    tmp_path: Path, found: Json
-) -> None:
-    came = await outcome_of(Script(POST_binding=BOUND, GET=found), tmp_path, BIND)
+async def test_a_conflict_with_a_pod_that_is_gone_is_refused_P23(found: Json) -> None:
+    came = await outcome_of(Script(POST_binding=BOUND, GET=found), BIND)
     assert type(came) is Refused
     assert not came.seen
 
 
-async def test_a_conflict_with_an_unreadable_pod_may_be_our_binding_P14(tmp_path: Path) -> None:
+async def test_a_conflict_with_an_unreadable_pod_may_be_our_binding_P14() -> None:
     script = Script(POST_binding=BOUND, GET=status(500, "x"))
-    came = await outcome_of(script, tmp_path, BIND)
+    came = await outcome_of(script, BIND)
     assert isinstance(came, Unsure)
     assert came.seen == (BindTried(POD.uid, BIND.job_id, 42.0),)
 
 
 @pytest.mark.parametrize("answer", [GONE, OTHER, status(403, "Forbidden"), status(422, "Invalid")])
-async def test_a_binding_that_cannot_succeed_is_refused_P11(tmp_path: Path, answer: Json) -> None:
+async def test_a_binding_that_cannot_succeed_is_refused_P11(answer: Json) -> None:
     script = Script(POST_binding=answer)
-    assert isinstance(await outcome_of(script, tmp_path, BIND), Refused)
+    assert isinstance(await outcome_of(script, BIND), Refused)
     assert script.asked == ["POST_binding"]
 
 
 @pytest.mark.parametrize(("code", "may_be"), [(401, False), (429, False), (500, True), (504, True)])
-async def test_a_binding_that_may_have_happened_is_reported_P14(
-    tmp_path: Path, code: int, may_be: bool
-) -> None:
-    came = await outcome_of(Script(POST_binding=status(code, "x")), tmp_path, BIND)
+async def test_a_binding_that_may_have_happened_is_reported_P14(code: int, may_be: bool) -> None:
+    came = await outcome_of(Script(POST_binding=status(code, "x")), BIND)
     assert isinstance(came, Unsure)
     assert came.seen == ((BindTried(POD.uid, BIND.job_id, 42.0),) if may_be else ())
 
@@ -108,7 +102,7 @@ async def test_a_binding_that_may_have_happened_is_reported_P14(
 @pytest.mark.parametrize("code", [401, 429, 500, 503, 504])
 @pytest.mark.parametrize("action", [BIND, END, WAITS, GetGang("job", "slurm", "g", 0.0)])
 async def test_temporary_failures_are_unsure_with_their_retry_after_F8(
-    tmp_path: Path, code: int, action: Action
+    code: int, action: Action
 ) -> None:
     requests: list[str] = []
 
@@ -116,7 +110,7 @@ async def test_temporary_failures_are_unsure_with_their_retry_after_F8(
         requests.append(request.method)
         return web.json_response(status(code, "x"), status=code, headers={"Retry-After": "2"})
 
-    came = await outcome_of(answer, tmp_path, action)
+    came = await outcome_of(answer, action)
     assert isinstance(came, Unsure)
     assert came.retry_after_s == 2.0
     assert "DELETE" not in requests

@@ -25,8 +25,8 @@ def text(body: bytes) -> str:
     return json.dumps(json.loads(body))
 
 
-async def asked(answer: Any, tmp_path: Path, **request: Any) -> tuple[Any, list[Exchange]]:
-    async with serving(answer, tmp_path) as (server, client):
+async def asked(answer: Any, **request: Any) -> tuple[Any, list[Exchange]]:
+    async with serving(answer) as (server, client):
         return await client.call(Request(path=NODES, **request), text), server.exchanges
 
 
@@ -65,45 +65,45 @@ def in_cluster(folder: Path, monkeypatch: pytest.MonkeyPatch, *, token: str) -> 
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
 
 
-async def test_html_instead_of_json_is_garbage_F4(tmp_path: Path) -> None:
+async def test_html_instead_of_json_is_garbage_F4() -> None:
     """A proxy answers with its own page and status 200."""
-    failure, exchanges = await asked(gives(text="<html>login</html>"), tmp_path)
+    failure, exchanges = await asked(gives(text="<html>login</html>"))
     assert failure.kind == "garbage"
     assert "<html>" in failure.why
     assert [exchange.status for exchange in exchanges] == ["garbage"]
 
 
-async def test_an_answer_that_breaks_off_is_a_temporary_failure_F4(tmp_path: Path) -> None:
+async def test_an_answer_that_breaks_off_is_a_temporary_failure_F4() -> None:
 
     async def answer(request: web.Request) -> web.StreamResponse:
         return await stream(request, b'{"kind":', then="break")
 
-    failure, _ = await asked(answer, tmp_path)
+    failure, _ = await asked(answer)
     assert failure.kind in ("garbage", "connection")
     assert failure.passing
 
 
-async def test_an_answer_that_stops_halfway_ends_at_its_deadline_F4(tmp_path: Path) -> None:
+async def test_an_answer_that_stops_halfway_ends_at_its_deadline_F4() -> None:
 
     async def answer(request: web.Request) -> web.StreamResponse:
         return await stream(request, b'{"kind":')
 
     begun_s = time.perf_counter()
-    failure, exchanges = await asked(answer, tmp_path, deadline_s=0.2)
+    failure, exchanges = await asked(answer, deadline_s=0.2)
     assert failure.kind == "timeout"
     assert time.perf_counter() - begun_s < 2
     assert exchanges[0].status == "timeout"
 
 
-async def test_an_oversized_answer_is_not_read_to_its_end_F4(tmp_path: Path) -> None:
+async def test_an_oversized_answer_is_not_read_to_its_end_F4() -> None:
 
-    failure, _ = await asked(gives(body=b'"' + b"x" * 500_000 + b'"'), tmp_path, bytes_max=1000)
+    failure, _ = await asked(gives(body=b'"' + b"x" * 500_000 + b'"'), bytes_max=1000)
     assert failure.kind == "too-large"
 
 
-async def test_retry_after_is_read_F8(tmp_path: Path) -> None:
+async def test_retry_after_is_read_F8() -> None:
 
-    failure, exchanges = await asked(gives(status=429, headers={"Retry-After": "3"}), tmp_path)
+    failure, exchanges = await asked(gives(status=429, headers={"Retry-After": "3"}))
     assert (failure.status, failure.retry_after_s, failure.passing) == (429, 3.0, True)
     assert exchanges[0].status == "429"
 
@@ -120,14 +120,14 @@ async def test_a_refused_connection_is_a_value_F4(tmp_path: Path) -> None:
     assert failure.passing
 
 
-async def test_a_redirect_is_not_followed(tmp_path: Path) -> None:
+async def test_a_redirect_is_not_followed() -> None:
     """The token must not reach another server."""
     elsewhere = gives(status=302, headers={"Location": "http://127.0.0.1:1/"})
-    failure, _ = await asked(elsewhere, tmp_path)
+    failure, _ = await asked(elsewhere)
     assert (failure.kind, failure.status) == ("answer", 302)
 
 
-async def test_at_most_32_calls_are_sent_at_once(tmp_path: Path) -> None:
+async def test_at_most_32_calls_are_sent_at_once() -> None:
     now = most = 0
 
     async def answer(_: web.Request) -> web.Response:
@@ -138,7 +138,7 @@ async def test_at_most_32_calls_are_sent_at_once(tmp_path: Path) -> None:
         now -= 1
         return page("Node", [], 1)
 
-    async with serving(answer, tmp_path) as (_, client):
+    async with serving(answer) as (_, client):
         await asyncio.gather(*(client.call(Request(path=NODES), text) for _ in range(100)))
     assert most == 32
 
@@ -148,7 +148,7 @@ async def test_on_401_a_rotated_token_file_is_read_again_and_the_call_repeated_F
 ) -> None:
     token = tmp_path / "token"
     token.write_text("old")
-    async with serving(accepts("new"), tmp_path) as (server, _):
+    async with serving(accepts("new")) as (server, _):
         client = await server.client({"tokenFile": str(token)})
         token.write_text("new\n")
         answers = [await client.call(Request(path=NODES), text) for _ in range(2)]
@@ -157,9 +157,9 @@ async def test_on_401_a_rotated_token_file_is_read_again_and_the_call_repeated_F
     assert len(server.requests) == 3
 
 
-async def test_a_refused_token_is_not_sent_twice_F5(tmp_path: Path) -> None:
+async def test_a_refused_token_is_not_sent_twice_F5() -> None:
 
-    async with serving(refuses, tmp_path) as (server, client):
+    async with serving(refuses) as (server, client):
         failure = await client.call(Request(path=NODES), text)
     assert isinstance(failure, KubeError)
     assert failure.status == 401
@@ -169,7 +169,7 @@ async def test_a_refused_token_is_not_sent_twice_F5(tmp_path: Path) -> None:
 async def test_a_watch_opens_with_a_rotated_token_F5(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("old")
-    async with serving(accepts("new"), tmp_path) as (server, _):
+    async with serving(accepts("new")) as (server, _):
         client = await server.client({"tokenFile": str(token)})
         token.write_text("new")
         opened = await client.open(Request(path=NODES), silence_s=5)
@@ -190,7 +190,7 @@ async def test_an_exec_plugin_runs_at_the_start_and_again_on_401(tmp_path: Path)
     )
     script.chmod(0o700)
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(script)}
-    async with serving(accepts("t2"), tmp_path) as (server, _):
+    async with serving(accepts("t2")) as (server, _):
         client = await server.client({"exec": plugin})
         assert await client.call(Request(path=NODES), text) == "{}"
         await client.aclose()
@@ -250,15 +250,12 @@ async def test_a_token_file_is_read_every_minute_and_a_lost_file_keeps_the_last_
     assert seen == ["Bearer second", "Bearer second"]
 
 
-async def test_after_a_401_the_address_of_the_server_is_read_again(tmp_path: Path) -> None:
-
-    elsewhere = ApiServer(accepts("t1"), tmp_path)
-    await elsewhere.start()
-    async with serving(refuses, tmp_path) as (server, client):
+async def test_after_a_401_the_address_of_the_server_is_read_again() -> None:
+    async with serving(refuses) as (server, client), serving(accepts("t1")) as (elsewhere, _):
+        elsewhere.folder = server.folder
         elsewhere.kubeconfig({"token": "t1"})
         assert await client.call(Request(path=NODES), text) == "{}"
         assert client.address == elsewhere.url != server.url
-    await elsewhere.stop()
 
 
 async def test_an_exec_plugin_has_a_deadline(
@@ -284,7 +281,7 @@ async def test_without_a_flag_KUBECONFIG_is_read_as_by_kubectl(
     await made.aclose()
 
 
-async def test_the_cluster_uid_the_version_and_permissions_are_read(tmp_path: Path) -> None:
+async def test_the_cluster_uid_the_version_and_permissions_are_read() -> None:
 
     async def answer(request: web.Request) -> web.Response:
         if request.method == "POST":
@@ -294,16 +291,16 @@ async def test_the_cluster_uid_the_version_and_permissions_are_read(tmp_path: Pa
             return web.json_response({"gitVersion": "v1.35.4"})
         return web.json_response({"metadata": {"uid": "u-1"}})
 
-    async with serving(answer, tmp_path) as (_, client):
+    async with serving(answer) as (_, client):
         assert await client.cluster_uid() == "u-1"
         assert await client.server_version() == "v1.35.4"
         assert await client.may(ResourceAttributes(verb="list", resource="nodes")) is True
         assert await client.may(ResourceAttributes(verb="drop", resource="nodes")) is False
 
 
-async def test_a_403_to_these_calls_says_why(tmp_path: Path) -> None:
+async def test_a_403_to_these_calls_says_why() -> None:
     body = json.dumps(status(403, "Forbidden", message="you may not"))
-    async with serving(gives(text=body, status=403), tmp_path) as (_, client):
+    async with serving(gives(text=body, status=403)) as (_, client):
         for failure in (
             await client.cluster_uid(),
             await client.server_version(),

@@ -1,7 +1,5 @@
 """G1: GetGang reads the PodGroup or the Indexed Job once."""
 
-from pathlib import Path
-
 import pytest
 from aiohttp import web
 
@@ -31,7 +29,7 @@ JOB = GetGang("job", "slurm", "g", 0.0)
     ],
 )
 async def test_the_size_of_a_gang_is_read_or_unknown_with_a_reason_G1(
-    tmp_path: Path, action: GetGang, body: Json, size: int, why: str
+    action: GetGang, body: Json, size: int, why: str
 ) -> None:
     paths: list[str] = []
 
@@ -39,7 +37,7 @@ async def test_the_size_of_a_gang_is_read_or_unknown_with_a_reason_G1(
         paths.append(request.path)
         return web.json_response(body, status=body.get("code", 200))
 
-    came = await outcome_of(answer, tmp_path, action)
+    came = await outcome_of(answer, action)
     assert isinstance(came, Done)
     (told,) = came.seen
     assert isinstance(told, GangSize)
@@ -52,7 +50,7 @@ async def test_the_size_of_a_gang_is_read_or_unknown_with_a_reason_G1(
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "a?b", "A", "x" * 300, ".", "a\n"])
-async def test_an_invalid_name_is_refused_without_a_request_G1(tmp_path: Path, name: str) -> None:
+async def test_an_invalid_name_is_refused_without_a_request_G1(name: str) -> None:
     """Any user can write the label with the name."""
     script = Script()
     for action in (
@@ -60,5 +58,5 @@ async def test_an_invalid_name_is_refused_without_a_request_G1(tmp_path: Path, n
         GetGang("group", name or "..", "g", 0.0),
         GetGang("annotation", "slurm", "g", 0.0),
     ):
-        assert isinstance(await outcome_of(script, tmp_path, action), Refused)
+        assert isinstance(await outcome_of(script, action), Refused)
     assert not script.asked

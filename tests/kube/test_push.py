@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,9 +53,9 @@ SET = SetConditions(NODE, (Condition("SlurmDrain", "True", "Slurm", "why"),))
 
 
 async def pushed(
-    answer: Any, folder: Path, *actions: Action, relist: Any = None
+    answer: Any, *actions: Action, relist: Any = None
 ) -> tuple[Sequence[Outcome], ApiServer]:
-    async with serving(answer, folder) as (server, client):
+    async with serving(answer) as (server, client):
         push = KubePush(
             client,
             relist=relist or {},
@@ -66,8 +65,8 @@ async def pushed(
         return await push.push(actions), server
 
 
-async def outcome_of(answer: Any, folder: Path, action: Action) -> tuple[Outcome, web.Request, Any]:
-    (outcome,), server = await pushed(answer, folder, action)
+async def outcome_of(answer: Any, action: Action) -> tuple[Outcome, web.Request, Any]:
+    (outcome,), server = await pushed(answer, action)
     (request,) = server.requests
     body = await request.read()
     return outcome, request, json.loads(body) if body else None
@@ -81,9 +80,9 @@ def answers(body: bytes | dict[str, Any], code: int = 200, **headers: str) -> An
     return answer
 
 
-async def test_conditions_are_applied_to_the_status_with_the_uid_M2(tmp_path: Path) -> None:
+async def test_conditions_are_applied_to_the_status_with_the_uid_M2() -> None:
     body = recorded("answer-apply-node.json")
-    outcome, request, sent = await outcome_of(answers(body), tmp_path, SET)
+    outcome, request, sent = await outcome_of(answers(body), SET)
     assert (request.method, request.path) == ("PATCH", "/api/v1/nodes/g0/status")
     assert dict(request.query) == {"fieldManager": names.MANAGER_MIRROR, "force": "true"}
     assert request.headers["Content-Type"] == "application/apply-patch+yaml"
@@ -101,18 +100,16 @@ async def test_conditions_are_applied_to_the_status_with_the_uid_M2(tmp_path: Pa
     assert isinstance(row_in(outcome), Node)
 
 
-async def test_a_condition_that_did_not_change_keeps_its_time_M2(tmp_path: Path) -> None:
+async def test_a_condition_that_did_not_change_keeps_its_time_M2() -> None:
     old = SetConditions(NODE, SET.conditions, ("2026-01-01T00:00:00Z",))
-    _, _, sent = await outcome_of(answers(node("g0", 1)), tmp_path, old)
+    _, _, sent = await outcome_of(answers(node("g0", 1)), old)
     assert sent["status"]["conditions"][0]["lastTransitionTime"] == "2026-01-01T00:00:00Z"
 
 
 @pytest.mark.parametrize("reference", [NODE, POD])
-async def test_without_conditions_ours_are_deleted_by_type_M6(
-    tmp_path: Path, reference: Reference
-) -> None:
+async def test_without_conditions_ours_are_deleted_by_type_M6(reference: Reference) -> None:
     made = node("g0", 1) if reference is NODE else pod("p", 1)
-    _, request, sent = await outcome_of(answers(made), tmp_path, SetConditions(reference, ()))
+    _, request, sent = await outcome_of(answers(made), SetConditions(reference, ()))
     assert request.headers["Content-Type"] == "application/strategic-merge-patch+json"
     assert sent["metadata"] == {"uid": reference.uid}
     for one in sent["status"]["conditions"]:
@@ -120,9 +117,9 @@ async def test_without_conditions_ours_are_deleted_by_type_M6(
         assert one["type"].startswith("Slurm")
 
 
-async def test_metadata_is_applied_by_the_manager_of_its_rule_M3(tmp_path: Path) -> None:
+async def test_metadata_is_applied_by_the_manager_of_its_rule_M3() -> None:
     action = SetMetadata(POD, names.MANAGER_RETIRE, (), ((names.DRAINED, "true"),))
-    outcome, request, sent = await outcome_of(answers(pod("p", 1)), tmp_path, action)
+    outcome, request, sent = await outcome_of(answers(pod("p", 1)), action)
     assert request.path == "/api/v1/namespaces/slurm/pods/p"
     assert request.query["fieldManager"] == names.MANAGER_RETIRE
     assert sent["metadata"] == {"name": "p", "uid": "uid-p", "annotations": {names.DRAINED: "true"}}
@@ -130,12 +127,12 @@ async def test_metadata_is_applied_by_the_manager_of_its_rule_M3(tmp_path: Path)
     assert isinstance(row_in(outcome), SlurmdPod)
 
 
-async def test_cordon_and_mark_are_applied_together_and_removed_together_M7(tmp_path: Path) -> None:
-    _, request, sent = await outcome_of(answers(node("g0", 1)), tmp_path, Cordon(NODE))
+async def test_cordon_and_mark_are_applied_together_and_removed_together_M7() -> None:
+    _, request, sent = await outcome_of(answers(node("g0", 1)), Cordon(NODE))
     assert request.query["fieldManager"] == names.MANAGER_CORDON
     assert sent["spec"] == {"unschedulable": True}
     assert sent["metadata"]["annotations"] == {names.CORDONED_FOR_DRAIN: "true"}
-    _, request, sent = await outcome_of(answers(node("g0", 1)), tmp_path, Uncordon(NODE))
+    _, request, sent = await outcome_of(answers(node("g0", 1)), Uncordon(NODE))
     assert request.query["fieldManager"] == names.MANAGER_CORDON
     assert sent["metadata"] == {"name": "g0", "uid": "uid-g0"}
     assert "spec" not in sent
@@ -157,9 +154,9 @@ FORBIDDEN = status(403, "Forbidden", message='cannot patch resource "nodes/statu
     ],
 )
 async def test_a_refused_write_says_why_and_whether_the_object_of_its_uid_is_missing_F3(
-    tmp_path: Path, code: int, body: bytes, missing: bool
+    code: int, body: bytes, missing: bool
 ) -> None:
-    outcome, _, _ = await outcome_of(answers(body, code), tmp_path, SET)
+    outcome, _, _ = await outcome_of(answers(body, code), SET)
     assert isinstance(outcome, Refused)
     assert outcome.why.startswith("PATCH /api/v1/nodes/g0/status: ")
     assert outcome.missing is missing
@@ -168,17 +165,15 @@ async def test_a_refused_write_says_why_and_whether_the_object_of_its_uid_is_mis
 
 
 @pytest.mark.parametrize("code", [401, 409, 429, 500, 503, 504])
-async def test_temporary_failures_are_unsure_with_their_retry_after_F8(
-    tmp_path: Path, code: int
-) -> None:
+async def test_temporary_failures_are_unsure_with_their_retry_after_F8(code: int) -> None:
     body = status(code, "Whatever", message="the object has been modified")
-    outcome, _, _ = await outcome_of(answers(body, code, **{"Retry-After": "2"}), tmp_path, SET)
+    outcome, _, _ = await outcome_of(answers(body, code, **{"Retry-After": "2"}), SET)
     assert isinstance(outcome, Unsure)
     assert outcome.retry_after_s == 2.0
 
 
-async def test_a_write_with_an_unreadable_answer_is_done(tmp_path: Path) -> None:
-    outcome, _, _ = await outcome_of(answers({"kind": "Node"}), tmp_path, SET)
+async def test_a_write_with_an_unreadable_answer_is_done() -> None:
+    outcome, _, _ = await outcome_of(answers({"kind": "Node"}), SET)
     assert outcome == Done(SET)
 
 
@@ -189,32 +184,32 @@ async def test_a_write_with_an_unreadable_answer_is_done(tmp_path: Path) -> None
         RecordEvent(NODE, "Warning", "a", "\ud800"),
     ],
 )
-async def test_a_text_that_cannot_be_sent_is_refused(tmp_path: Path, action: Action) -> None:
-    (outcome,), server = await pushed(answers({}), tmp_path, action)
+async def test_a_text_that_cannot_be_sent_is_refused(action: Action) -> None:
+    (outcome,), server = await pushed(answers({}), action)
     assert isinstance(outcome, Refused)
     assert not server.requests
 
 
-async def test_outcomes_stand_in_the_order_of_the_actions(tmp_path: Path) -> None:
+async def test_outcomes_stand_in_the_order_of_the_actions() -> None:
     looks = [GetObject("Node", "", f"n{i}", 0.0) for i in range(40)]
 
     async def answer(request: web.Request) -> web.Response:
         return web.json_response(node(request.path.rpartition("/")[2], 1))
 
-    outcomes, _ = await pushed(answer, tmp_path, *looks)
+    outcomes, _ = await pushed(answer, *looks)
     assert [outcome.action for outcome in outcomes] == looks
 
 
-async def test_a_slurm_action_is_refused(tmp_path: Path) -> None:
-    (outcome,), _ = await pushed(answers({}), tmp_path, Drain("n1", "k8s: x"))
+async def test_a_slurm_action_is_refused() -> None:
+    (outcome,), _ = await pushed(answers({}), Drain("n1", "k8s: x"))
     assert isinstance(outcome, Refused)
 
 
-async def test_equal_events_have_one_name_and_the_second_is_done_S16(tmp_path: Path) -> None:
-    _, request, sent = await outcome_of(answers(node("e", 1), 201), tmp_path, WARN)
+async def test_equal_events_have_one_name_and_the_second_is_done_S16() -> None:
+    _, request, sent = await outcome_of(answers(node("e", 1), 201), WARN)
     assert request.path == "/api/v1/namespaces/default/events"
     assert sent["involvedObject"]["uid"] == "uid-g0"
-    again, _, resent = await outcome_of(answers(status(409, "AlreadyExists"), 409), tmp_path, WARN)
+    again, _, resent = await outcome_of(answers(status(409, "AlreadyExists"), 409), WARN)
     assert again == Done(WARN)
     assert resent["metadata"]["name"] == sent["metadata"]["name"]
     assert sent["firstTimestamp"] == NOW
@@ -242,9 +237,9 @@ GET_NODE = GetObject("Node", "", "none", 0.0)
 GET_POD = GetObject("Pod", "slurm", "p", 0.0)
 
 
-async def test_a_404_for_this_name_is_evidence_of_absence_S8(tmp_path: Path) -> None:
+async def test_a_404_for_this_name_is_evidence_of_absence_S8() -> None:
     body = recorded("error-not-found.json")
-    outcome, _, _ = await outcome_of(answers(body, 404), tmp_path, GET_NODE)
+    outcome, _, _ = await outcome_of(answers(body, 404), GET_NODE)
     get_result = GetResult("Node", "", "none", "no", "", 42.0)
     assert outcome == Done(GET_NODE, (get_result,))
 
@@ -265,38 +260,36 @@ async def test_a_404_for_this_name_is_evidence_of_absence_S8(tmp_path: Path) -> 
         (200, json.dumps(node("other", 1)).encode()),
     ],
 )
-async def test_any_other_answer_means_unknown_S20(tmp_path: Path, code: int, body: bytes) -> None:
+async def test_any_other_answer_means_unknown_S20(code: int, body: bytes) -> None:
     """A 404 of a proxy, a 403, an error, another object."""
-    outcome, _, _ = await outcome_of(answers(body, code), tmp_path, GET_NODE)
+    outcome, _, _ = await outcome_of(answers(body, code), GET_NODE)
     assert outcome == Done(GET_NODE, (GetResult("Node", "", "none", "unknown", "", 42.0),))
 
 
-async def test_a_read_that_finds_the_object_has_its_uid(tmp_path: Path) -> None:
-    outcome, request, _ = await outcome_of(answers(pod("p", 5)), tmp_path, GET_POD)
+async def test_a_read_that_finds_the_object_has_its_uid() -> None:
+    outcome, request, _ = await outcome_of(answers(pod("p", 5)), GET_POD)
     assert outcome == Done(GET_POD, (GetResult("Pod", "slurm", "p", "yes", "uid-p", 42.0),))
     assert not request.query
 
 
-async def test_a_read_of_a_pod_has_its_node_P29(tmp_path: Path) -> None:
+async def test_a_read_of_a_pod_has_its_node_P29() -> None:
     """It reveals a binding whose answer was lost."""
     bound = pod("p", 5)
     bound["spec"]["nodeName"] = "kn1"
-    outcome, _, _ = await outcome_of(answers(bound), tmp_path, GET_POD)
+    outcome, _, _ = await outcome_of(answers(bound), GET_POD)
     assert outcome.seen == (GetResult("Pod", "slurm", "p", "yes", "uid-p", 42.0, "kn1", 5.0),)
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "a?b", "A", "x" * 300, ".", "a\n"])
-async def test_an_invalid_name_is_refused_without_a_request(tmp_path: Path, name: str) -> None:
+async def test_an_invalid_name_is_refused_without_a_request(name: str) -> None:
     """Any user of Slurm can write names into the mark of a node."""
     for look in (GetObject("Pod", "slurm", name, 0.0), GetObject("Pod", name or "..", "p", 0.0)):
-        (outcome,), server = await pushed(answers({}), tmp_path, look)
+        (outcome,), server = await pushed(answers({}), look)
         assert isinstance(outcome, Refused)
         assert not server.requests
 
 
-async def test_relist_is_done_only_after_a_complete_listing_of_its_source_S19(
-    tmp_path: Path,
-) -> None:
+async def test_relist_is_done_only_after_a_complete_listing_of_its_source_S19() -> None:
 
     async def complete(_: float) -> KubeError | None:
         return None
@@ -309,7 +302,7 @@ async def test_relist_is_done_only_after_a_complete_listing_of_its_source_S19(
 
     relist = {"nodes": complete, "pods": broken}
     actions = [Relist("nodes", 0.0), Relist("pods", 0.0), Relist("slurm_nodes", 0.0)]
-    (done, unsure, refused), server = await pushed(never, tmp_path, *actions, relist=relist)
+    (done, unsure, refused), server = await pushed(never, *actions, relist=relist)
     assert isinstance(done, Done)
     assert isinstance(unsure, Unsure)
     assert unsure.retry_after_s == 3.0

@@ -1,7 +1,5 @@
 """SetScheduled and SetMetadata write only over the version just read."""
 
-from pathlib import Path
-
 import pytest
 from aiohttp import web
 
@@ -32,12 +30,10 @@ WRITTEN = {
 }
 
 
-async def test_the_condition_of_a_waiting_pod_is_written_with_the_version_read_P1(
-    tmp_path: Path,
-) -> None:
+async def test_the_condition_of_a_waiting_pod_is_written_with_the_version_read_P1() -> None:
     """A binding in between wins."""
     script = Script(GET=a_pod(), PATCH_status=a_pod(conditions=[WRITTEN]))
-    came = await outcome_of(script, tmp_path, WAITS)
+    came = await outcome_of(script, WAITS)
     assert isinstance(came, Done)
     assert seen_pod(came).conditions
     assert script.asked == ["GET", "PATCH_status"]
@@ -49,59 +45,55 @@ async def test_the_condition_of_a_waiting_pod_is_written_with_the_version_read_P
     }
 
 
-async def test_another_message_keeps_the_transition_time_P26(tmp_path: Path) -> None:
+async def test_another_message_keeps_the_transition_time_P26() -> None:
     older = WRITTEN | {"message": "job 17 waits: Priority"}
     script = Script(GET=a_pod(conditions=[older]), PATCH_status=a_pod(conditions=[WRITTEN]))
-    assert isinstance(await outcome_of(script, tmp_path, WAITS), Done)
+    assert isinstance(await outcome_of(script, WAITS), Done)
     assert "lastTransitionTime" not in script.sent[1]["status"]["conditions"][0]
 
 
-async def test_an_equal_condition_is_not_written_again_P26(tmp_path: Path) -> None:
+async def test_an_equal_condition_is_not_written_again_P26() -> None:
     script = Script(GET=a_pod(conditions=[WRITTEN]))
-    assert isinstance(await outcome_of(script, tmp_path, WAITS), Done)
+    assert isinstance(await outcome_of(script, WAITS), Done)
     assert script.asked == ["GET"]
 
 
 @pytest.mark.parametrize("found", [a_pod(spec={"nodeName": "n1"}), a_pod(uid="another"), GONE])
-async def test_the_condition_of_a_bound_or_deleted_pod_is_not_written_P1(
-    tmp_path: Path, found: Json
-) -> None:
+async def test_the_condition_of_a_bound_or_deleted_pod_is_not_written_P1(found: Json) -> None:
     """PodScheduled=True of the API server is never overwritten."""
     script = Script(GET=found)
-    assert isinstance(await outcome_of(script, tmp_path, WAITS), Refused)
+    assert isinstance(await outcome_of(script, WAITS), Refused)
     assert script.asked == ["GET"]
 
 
-async def test_a_change_between_read_and_write_is_unsure_P1(tmp_path: Path) -> None:
+async def test_a_change_between_read_and_write_is_unsure_P1() -> None:
     script = Script(GET=a_pod(), PATCH_status=LATER)
-    assert isinstance(await outcome_of(script, tmp_path, WAITS), Unsure)
+    assert isinstance(await outcome_of(script, WAITS), Unsure)
 
 
 @pytest.mark.parametrize("manager", names.WORKLOAD_MANAGERS)
-async def test_the_answer_to_workload_metadata_is_a_workload_pod_P17(
-    tmp_path: Path, manager: str
-) -> None:
+async def test_the_answer_to_workload_metadata_is_a_workload_pod_P17(manager: str) -> None:
     made = a_pod(annotations={names.CANCELLED: "17/"})
     action = SetMetadata(POD, manager, (), ((names.CANCELLED, "17/"),))
-    came = await outcome_of(Script(PATCH=made), tmp_path, action)
+    came = await outcome_of(Script(PATCH=made), action)
     assert seen_pod(came).cancelled == "17/"
 
 
-async def test_the_answer_to_slurmd_metadata_is_a_slurmd_pod_M3(tmp_path: Path) -> None:
+async def test_the_answer_to_slurmd_metadata_is_a_slurmd_pod_M3() -> None:
     for manager in (names.MANAGER_MIRROR, names.MANAGER_RETIRE):
         action = SetMetadata(POD, manager, (), ((names.DRAIN, "x"),))
-        came = await outcome_of(Script(PATCH=a_pod()), tmp_path, action)
+        came = await outcome_of(Script(PATCH=a_pod()), action)
         assert isinstance(row_in(came), SlurmdPod)
 
 
-async def test_the_answer_to_a_write_on_a_node_has_its_offer(tmp_path: Path) -> None:
+async def test_the_answer_to_a_write_on_a_node_has_its_offer() -> None:
     made = node("n1", 3)
     made["metadata"]["labels"] = {"a": "b"}
 
     async def answer(_: web.Request) -> web.Response:
         return web.json_response(made)
 
-    came = await outcome_of(answer, tmp_path, SetConditions(Reference("Node", "", "n1", "u"), ()))
+    came = await outcome_of(answer, SetConditions(Reference("Node", "", "n1", "u"), ()))
     row = row_in(came)
     assert isinstance(row, Node)
     assert row.offer != NO_OFFER

@@ -1,7 +1,6 @@
 """A watch survives broken streams, expired versions, outages and unreadable objects."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -28,33 +27,33 @@ from tests.kube.recorded.server import Ear, bookmark, event, node, serving, stat
 EMPTY = ("ListingStarted", "ListingEnded")
 
 
-async def test_a_line_in_several_packets_is_one_event_F3(tmp_path: Path) -> None:
+async def test_a_line_in_several_packets_is_one_event_F3() -> None:
     line = event("MODIFIED", node("a", 8))
     script = Script(
         lists=[lists(version=7)],
         watches=[NO_WATCH_LIST, streams(line[:5], line[5:40], line[40:] + line[:1])],
     )
-    async with running(script, tmp_path) as run:
+    async with running(script) as run:
         await run.ear.hears(*EMPTY, "Observed a")
 
 
-async def test_a_broken_stream_continues_from_its_last_version_F3(tmp_path: Path) -> None:
+async def test_a_broken_stream_continues_from_its_last_version_F3() -> None:
     line = event("MODIFIED", node("a", 8))
     script = Script(
         lists=[lists(version=7)],
         watches=[NO_WATCH_LIST, streams(line + line[:30], then="break"), streams(line)],
     )
-    async with running(script, tmp_path) as run:
+    async with running(script) as run:
         await run.ear.hears(*EMPTY, "Observed a", "Observed a")
     assert run.watched_from() == ["", "7", "8"]
 
 
-async def test_a_stream_continues_from_its_last_bookmark(tmp_path: Path) -> None:
+async def test_a_stream_continues_from_its_last_bookmark() -> None:
     script = Script(
         lists=[lists(version=7)],
         watches=[NO_WATCH_LIST, streams(bookmark("Node", 55), then="end"), QUIET],
     )
-    async with running(script, tmp_path) as run:
+    async with running(script) as run:
         await run.watches_from("55")
         assert run.ear.kinds() == ["ListingStarted", "ListingEnded"]
 
@@ -62,17 +61,17 @@ async def test_a_stream_continues_from_its_last_bookmark(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "gone", [streams(event("ERROR", status(410, "Expired"))), refuses(410, "Expired")]
 )
-async def test_410_leads_to_a_fresh_listing_F3(tmp_path: Path, gone: Step) -> None:
+async def test_410_leads_to_a_fresh_listing_F3(gone: Step) -> None:
     script = Script(
         lists=[lists(node("a", 3), version=7)],
         watches=[NO_WATCH_LIST, gone, streams(event("DELETED", node("a", 9)))],
     )
-    async with running(script, tmp_path) as run:
+    async with running(script) as run:
         await run.ear.hears(*LISTED, "Lost", *LISTED, "Deleted a")
     assert run.ear.news[-1] == Deleted("nodes", "", "a", "uid-a", 9.0)
 
 
-async def test_after_an_outage_the_source_is_confirmed_without_a_listing_F3(tmp_path: Path) -> None:
+async def test_after_an_outage_the_source_is_confirmed_without_a_listing_F3() -> None:
     """Confirmed has the time when the server last answered."""
     script = Script(
         lists=[lists(version=7)],
@@ -83,7 +82,7 @@ async def test_after_an_outage_the_source_is_confirmed_without_a_listing_F3(tmp_
             QUIET,
         ],
     )
-    async with running(script, tmp_path) as run:
+    async with running(script) as run:
         await run.ear.hears(*EMPTY, "Lost", "Confirmed")
     started, _, lost, confirmed = run.ear.news
     assert isinstance(started, ListingStarted)
@@ -93,7 +92,7 @@ async def test_after_an_outage_the_source_is_confirmed_without_a_listing_F3(tmp_
     assert not lost.blind
 
 
-async def test_after_refused_connections_the_source_is_listed_again_F3(tmp_path: Path) -> None:
+async def test_after_refused_connections_the_source_is_listed_again_F3() -> None:
     """The server may have been restarted with other data."""
 
     async def drop(request: web.Request) -> web.StreamResponse:
@@ -105,35 +104,35 @@ async def test_after_refused_connections_the_source_is_listed_again_F3(tmp_path:
         lists=[lists(node("a", 3), version=7)],
         watches=[NO_WATCH_LIST, streams(bookmark("Node", 8), then="break"), *[drop] * 4, QUIET],
     )
-    async with running(script, tmp_path) as run:
+    async with running(script) as run:
         await run.ear.hears(*LISTED, "Lost", "Lost", *LISTED)
 
 
-async def test_the_same_garbage_three_times_leads_to_a_listing_F4(tmp_path: Path) -> None:
+async def test_the_same_garbage_three_times_leads_to_a_listing_F4() -> None:
     script = Script(
         lists=[lists(node("a", 3), version=7)],
         watches=[NO_WATCH_LIST, *[streams(b"<html>\n")] * 3, QUIET],
     )
-    async with running(script, tmp_path) as run:
+    async with running(script) as run:
         await run.ear.hears(*LISTED, "Lost", *LISTED)
     assert run.watched_from()[:4] == ["", "7", "7", "7"]
 
 
 async def test_a_connection_without_bookmarks_is_lost_and_listed_again_F3(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(watch, "SILENCE_S", 0.1)
     script = Script(
         lists=[lists(version=7)],
         watches=[NO_WATCH_LIST, QUIET, streams(event("ADDED", node("a", 8)))],
     )
-    async with running(script, tmp_path) as run:
+    async with running(script) as run:
         await run.ear.hears(*EMPTY, "Lost", *EMPTY, "Observed a")
 
 
 @pytest.mark.parametrize("as_watch_list", [False, True])
 async def test_a_stream_that_was_silent_before_it_broke_leads_to_a_listing_F3(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_watch_list: bool
+    monkeypatch: pytest.MonkeyPatch, as_watch_list: bool
 ) -> None:
     """Meanwhile etcd may have been restored, and its version may have passed ours."""
     monkeypatch.setattr(watch, "DEAD_S", 0.1)
@@ -145,22 +144,20 @@ async def test_a_stream_that_was_silent_before_it_broke_leads_to_a_listing_F3(
         lists=[lists(version=7)],
         watches=[breaks, relisted] if as_watch_list else [NO_WATCH_LIST, breaks, QUIET],
     )
-    async with running(script, tmp_path) as run:
+    async with running(script) as run:
         await run.ear.hears(*EMPTY)
         await asyncio.sleep(0.2)
         silence.set()
         await run.ear.hears(*EMPTY, "Lost", *EMPTY)
 
 
-async def test_a_server_with_a_lower_version_was_restored_and_is_listed_again(
-    tmp_path: Path,
-) -> None:
+async def test_a_server_with_a_lower_version_was_restored_and_is_listed_again() -> None:
     """A watch from a future version stays silent."""
     script = Script(
         lists=[lists(node("a", 3), version=5000), lists(node("a", 2), version=20)],
         watches=[NO_WATCH_LIST, streams(bookmark("Node", 5001), then="break"), QUIET],
     )
-    async with running(script, tmp_path) as run:
+    async with running(script) as run:
         await run.ear.hears(*LISTED, "Lost", *LISTED)
         await run.watches_from("20")
     assert run.restores.count == 1
@@ -169,7 +166,7 @@ async def test_a_server_with_a_lower_version_was_restored_and_is_listed_again(
     assert again.order == 20
 
 
-async def test_a_restore_that_another_watch_noticed_leads_to_a_listing(tmp_path: Path) -> None:
+async def test_a_restore_that_another_watch_noticed_leads_to_a_listing() -> None:
     runs: list[Running] = []
 
     async def another_notices(request: web.Request) -> web.StreamResponse:
@@ -180,26 +177,26 @@ async def test_a_restore_that_another_watch_noticed_leads_to_a_listing(tmp_path:
         lists=[lists(node("a", 3), version=7), lists(node("a", 12), version=12)],
         watches=[NO_WATCH_LIST, another_notices, streams(event("ADDED", node("c", 13)))],
     )
-    async with running(script, tmp_path) as run:
+    async with running(script) as run:
         runs.append(run)
         await run.ear.hears(*LISTED, "Observed b", "Lost", *LISTED, "Observed c")
     assert run.restores.count == 1
 
 
-async def test_an_unreadable_object_is_reported_and_the_others_are_read_F7(tmp_path: Path) -> None:
+async def test_an_unreadable_object_is_reported_and_the_others_are_read_F7() -> None:
     bad = node("bad", 8, unschedulable="perhaps")
     script = Script(
         lists=[lists(bad, node("a", 3), version=7)],
         watches=[NO_WATCH_LIST, streams(event("ADDED", {**bad}), event("ADDED", node("b", 9)))],
     )
-    async with running(script, tmp_path) as run:
+    async with running(script) as run:
         await run.ear.hears(*LISTED, "Observed b")
     assert [(kind, name) for kind, name, _ in run.ear.bad] == [("Node", "bad")] * 2
 
 
-async def test_after_a_minute_of_failures_the_loss_is_reported_as_blind(tmp_path: Path) -> None:
+async def test_after_a_minute_of_failures_the_loss_is_reported_as_blind() -> None:
     script = Script(lists=[refuses(503, "Unavailable")], watches=[NO_WATCH_LIST])
-    async with serving(script, tmp_path) as (_, client):
+    async with serving(script) as (_, client):
         ear = Ear()
         now_s = 0.0
 

@@ -1,7 +1,6 @@
 """A watch lists its source: pages, WatchLists, several namespaces, relists."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -22,12 +21,12 @@ from tests.kit.selections import slurmd_pods
 from tests.kube.recorded.server import bookmark, event, node, pod, recorded, status
 
 
-async def test_a_list_is_read_page_by_page_and_watched_from_its_version(tmp_path: Path) -> None:
+async def test_a_list_is_read_page_by_page_and_watched_from_its_version() -> None:
     script = Script(
         lists=[lists(node("a", 3), version=7, next_="more"), lists(node("b", 5), version=7)],
         watches=[NO_WATCH_LIST, streams(event("MODIFIED", node("a", 8)))],
     )
-    async with running(script, tmp_path) as run:
+    async with running(script) as run:
         await run.ear.hears(
             "ListingStarted", "Observed a", "Observed b", "ListingEnded", "Observed a"
         )
@@ -38,12 +37,12 @@ async def test_a_list_is_read_page_by_page_and_watched_from_its_version(tmp_path
     assert [query.get("continue") for query in run.server.queries()[1:3]] == [None, "more"]
 
 
-async def test_a_watch_list_is_one_listing_with_the_version_of_its_bookmark(tmp_path: Path) -> None:
+async def test_a_watch_list_is_one_listing_with_the_version_of_its_bookmark() -> None:
     gate = asyncio.Event()
     first = event("ADDED", node("a", 3))
     end = bookmark("Node", 9, ends_listing=True) + event("MODIFIED", node("a", 10))
     script = Script(lists=[NO_WATCH_LIST], watches=[streams(first, gate, end)])
-    async with running(script, tmp_path) as run:
+    async with running(script) as run:
         await asyncio.sleep(0.05)
         assert run.ear.news == []
         gate.set()
@@ -55,31 +54,31 @@ async def test_a_watch_list_is_one_listing_with_the_version_of_its_bookmark(tmp_
     assert run.server.queries()[0]["sendInitialEvents"] == "true"
 
 
-async def test_a_recorded_watch_list_is_a_listing(tmp_path: Path) -> None:
+async def test_a_recorded_watch_list_is_a_listing() -> None:
     script = Script(lists=[NO_WATCH_LIST], watches=[streams(recorded("watchlist-nodes.json"))])
-    async with running(script, tmp_path) as run:
+    async with running(script) as run:
         await run.ear.hears("ListingStarted", "Observed g0", "Observed g1", "ListingEnded")
 
 
-async def test_after_one_422_no_watch_list_is_requested_again(tmp_path: Path) -> None:
+async def test_after_one_422_no_watch_list_is_requested_again() -> None:
     gone = streams(event("ERROR", status(410, "Expired")))
     script = Script(lists=[lists(node("a", 3), version=7)], watches=[NO_WATCH_LIST, gone, QUIET])
-    async with running(script, tmp_path) as run:
+    async with running(script) as run:
         await run.ear.hears(*LISTED, "Lost", *LISTED)
     assert sum("sendInitialEvents" in query for query in run.server.queries()) == 1
 
 
-async def test_after_a_broken_watch_list_pages_are_read(tmp_path: Path) -> None:
+async def test_after_a_broken_watch_list_pages_are_read() -> None:
     script = Script(
         lists=[lists(node("a", 3), version=7)],
         watches=[streams(event("ADDED", node("half", 2)), then="end"), QUIET],
     )
-    async with running(script, tmp_path) as run:
+    async with running(script) as run:
         await run.ear.hears(*LISTED)
 
 
 async def test_after_a_watch_list_without_its_bookmark_pages_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With an old etcd the bookmark never comes."""
     monkeypatch.setattr(watch, "LIST_DEADLINE_S", 0.1)
@@ -87,11 +86,11 @@ async def test_after_a_watch_list_without_its_bookmark_pages_are_read(
         lists=[lists(node("a", 3), version=7)],
         watches=[streams(event("ADDED", node("half", 2))), QUIET],
     )
-    async with running(script, tmp_path) as run:
+    async with running(script) as run:
         await run.ear.hears(*LISTED)
 
 
-async def test_an_expired_continue_token_restarts_the_listing_F3(tmp_path: Path) -> None:
+async def test_an_expired_continue_token_restarts_the_listing_F3() -> None:
     script = Script(
         lists=[
             lists(node("a", 3), version=7, next_="more"),
@@ -100,21 +99,21 @@ async def test_an_expired_continue_token_restarts_the_listing_F3(tmp_path: Path)
         ],
         watches=[NO_WATCH_LIST, QUIET],
     )
-    async with running(script, tmp_path) as run:
+    async with running(script) as run:
         await run.ear.hears("ListingStarted", "Observed a", "Lost", *LISTED)
 
 
-async def test_retry_after_is_awaited_F8(tmp_path: Path) -> None:
+async def test_retry_after_is_awaited_F8() -> None:
     busy = refuses(429, "TooManyRequests", **{"Retry-After": "7"})
     script = Script(lists=[busy, lists(node("a", 3), version=7)], watches=[NO_WATCH_LIST, QUIET])
-    async with running(script, tmp_path) as run:
+    async with running(script) as run:
         await run.ear.hears("Lost", *LISTED)
     assert 7.0 in run.slept_s
 
 
-async def test_failures_are_retried_with_a_doubling_delay_of_at_most_5_s(tmp_path: Path) -> None:
+async def test_failures_are_retried_with_a_doubling_delay_of_at_most_5_s() -> None:
     script = Script(lists=[refuses(503, "Unavailable")], watches=[NO_WATCH_LIST])
-    async with running(script, tmp_path) as run:
+    async with running(script) as run:
         async with asyncio.timeout(5):
             while len(run.slept_s) < 12:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
@@ -123,11 +122,11 @@ async def test_failures_are_retried_with_a_doubling_delay_of_at_most_5_s(tmp_pat
     assert max(run.slept_s) <= 5
 
 
-async def test_rows_are_reported_in_slices_of_100(tmp_path: Path) -> None:
+async def test_rows_are_reported_in_slices_of_100() -> None:
     rows = [node(f"n{i}", i + 1) for i in range(500)]
     script = Script(lists=[lists(*rows, version=600)], watches=[NO_WATCH_LIST, QUIET])
     sizes = []
-    async with running(script, tmp_path) as run:
+    async with running(script) as run:
         tell = run.ear.tell
 
         async def measured(news: list[Observed]) -> None:
@@ -140,13 +139,13 @@ async def test_rows_are_reported_in_slices_of_100(tmp_path: Path) -> None:
     assert max(sizes) == 100
 
 
-async def test_several_namespaces_are_one_listing_at_one_version(tmp_path: Path) -> None:
+async def test_several_namespaces_are_one_listing_at_one_version() -> None:
     script = Script(
         lists=[lists(pod("p", 3, "a"), version=7), lists(pod("q", 4, "b"), version=7)],
         watches=[streams(event("ADDED", pod("r", 9, "a"))), QUIET],
     )
     subject = slurmd_pods(["a", "b", "a"], selector="app=slurmd")
-    async with running(script, tmp_path, subject) as run:
+    async with running(script, subject) as run:
         await run.ear.hears(
             "ListingStarted", "Observed p", "Observed q", "ListingEnded", "Observed r"
         )
@@ -159,40 +158,38 @@ async def test_several_namespaces_are_one_listing_at_one_version(tmp_path: Path)
     assert (second["resourceVersion"], second["resourceVersionMatch"]) == ("7", "Exact")
 
 
-async def test_one_unreadable_namespace_leaves_the_listing_open(tmp_path: Path) -> None:
+async def test_one_unreadable_namespace_leaves_the_listing_open() -> None:
     script = Script(
         lists=[lists(pod("p", 3, "a"), version=7), refuses(403, "Forbidden")], watches=[QUIET]
     )
     subject = slurmd_pods(["a", "b"], selector="app=slurmd")
-    async with running(script, tmp_path, subject) as run:
+    async with running(script, subject) as run:
         await run.ear.until(lambda ear: "Lost" in ear.kinds())
         assert "ListingEnded" not in run.ear.kinds()
 
 
-async def test_a_410_in_one_namespace_lists_all_namespaces_again(tmp_path: Path) -> None:
+async def test_a_410_in_one_namespace_lists_all_namespaces_again() -> None:
     gone = streams(event("ERROR", status(410, "Expired")))
     script = Script(lists=[lists(version=7)], watches=[gone, QUIET])
     subject = slurmd_pods(["a", "b"], selector="app=slurmd")
-    async with running(script, tmp_path, subject) as run:
+    async with running(script, subject) as run:
         empty = ("ListingStarted", "ListingEnded")
         await run.ear.hears(*empty, "Lost", *empty)
 
 
-async def test_a_relist_is_a_complete_listing_while_the_stream_stays_open_S19(
-    tmp_path: Path,
-) -> None:
+async def test_a_relist_is_a_complete_listing_while_the_stream_stays_open_S19() -> None:
     script = Script(
         lists=[lists(node("a", 3), version=7), lists(node("a", 3), version=12)],
         watches=[NO_WATCH_LIST, QUIET],
     )
-    async with running(script, tmp_path) as run:
+    async with running(script) as run:
         await run.ear.hears(*LISTED)
         assert await run.watch.relist(0.0) is None
         await run.ear.hears(*LISTED, *LISTED)
     assert run.watched_from() == ["", "7"]
 
 
-async def test_a_failed_relist_says_why_and_does_not_end_S20(tmp_path: Path) -> None:
+async def test_a_failed_relist_says_why_and_does_not_end_S20() -> None:
     script = Script(
         lists=[
             lists(node("a", 3), version=7),
@@ -201,7 +198,7 @@ async def test_a_failed_relist_says_why_and_does_not_end_S20(tmp_path: Path) -> 
         ],
         watches=[NO_WATCH_LIST, QUIET],
     )
-    async with running(script, tmp_path) as run:
+    async with running(script) as run:
         await run.ear.hears(*LISTED)
         trouble = await run.watch.relist(0.0)
     assert isinstance(trouble, KubeError)

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from aiohttp import web
@@ -33,7 +34,7 @@ class ApiServer:
         self.answer = answer
         self.requests: list[web.Request] = []
         self.exchanges: list[Exchange] = []
-        self._folder = folder
+        self.folder = folder
         self._runner = web.ServerRunner(web.Server(self._serve), shutdown_timeout=0.1)
         self.url = ""
 
@@ -63,7 +64,7 @@ class ApiServer:
             ],
             "current-context": "x",
         }
-        path = self._folder / "kubeconfig"
+        path = self.folder / "kubeconfig"
         path.write_text(json.dumps(config))
         return str(path)
 
@@ -83,16 +84,17 @@ class ApiServer:
 
 
 @asynccontextmanager
-async def serving(answer: Answer, folder: Path) -> AsyncIterator[tuple[ApiServer, KubeClient]]:
+async def serving(answer: Answer) -> AsyncIterator[tuple[ApiServer, KubeClient]]:
     """Run a server and a client of it."""
-    server = ApiServer(answer, folder)
-    await server.start()
-    client = await server.client()
-    try:
-        yield server, client
-    finally:
-        await client.aclose()
-        await server.stop()
+    with TemporaryDirectory() as folder:
+        server = ApiServer(answer, Path(folder))
+        await server.start()
+        client = await server.client()
+        try:
+            yield server, client
+        finally:
+            await client.aclose()
+            await server.stop()
 
 
 class Ear(NewsLog):
