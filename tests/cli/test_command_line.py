@@ -67,9 +67,7 @@ def test_run_passes_the_flags_to_the_service(service: Service) -> None:
     assert chosen == ("c1", 90.0, True)
 
 
-def test_a_switch_set_in_the_environment_is_turned_off_by_its_flag(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_flag_wins_over_its_variable(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUNK_SYNC_DRY_RUN", "true")
     main(["run"])
     assert ran_with(service).dry_run
@@ -112,9 +110,7 @@ def test_bad_usage_is_exit_code_2_and_a_sentence_on_stderr(
     assert service.settings is None
 
 
-def test_mistakes_of_flags_and_of_values_are_reported_together(
-    service: Service, capsys: Capture
-) -> None:
+def test_mistakes_of_flags_and_values_come_together(service: Service, capsys: Capture) -> None:
     assert main(["run", "--dryrun", "--gate=x", "--cluster-name"]) == 2
     assert len(capsys.readouterr().err.splitlines()) == 4
     assert service.settings is None
@@ -129,9 +125,7 @@ def test_the_value_of_an_unknown_flag_is_not_repeated(service: Service, capsys: 
 
 
 @pytest.mark.parametrize("words", [["diff"], ["explain", "host", "n1"]])
-def test_a_command_that_does_not_exist_yet_is_exit_code_2(
-    capsys: Capture, words: list[str]
-) -> None:
+def test_a_command_that_is_not_there_yet_is_exit_code_2(capsys: Capture, words: list[str]) -> None:
     assert main(words) == 2
     assert f"{words[0]}: not yet: " in capsys.readouterr().err
 
@@ -197,9 +191,7 @@ def test_the_demo_refuses_unknown_flags_and_values(
     assert demo.chosen == []
 
 
-def test_an_address_in_use_is_exit_code_2_without_a_traceback(
-    service: Service, capsys: Capture
-) -> None:
+def test_an_address_in_use_ends_without_a_traceback(service: Service, capsys: Capture) -> None:
     service.trouble = CannotListenError("--metrics-bind-address: cannot listen on :80")
     assert main(["run"]) == 2
     told = capsys.readouterr().err

@@ -14,9 +14,7 @@ from tests.kit.outbox import DRAIN, KEY, LIFT, Answer, Bench, refused, shown, un
 
 @pytest.mark.parametrize(("jitter", "share"), [(0.0, 0.5), (0.999, 0.9995)])
 @in_virtual_time
-async def test_unsure_writes_are_retried_with_an_exponential_back_off(
-    jitter: float, share: float
-) -> None:
+async def test_unsure_writes_are_retried_with_a_back_off(jitter: float, share: float) -> None:
     """The pause doubles from 0.2 s to 30 s, with a jitter between half and all of it."""
     bench = Bench(jitter=jitter)
     bench.slurm.answers = [unsure] * 12
@@ -45,9 +43,7 @@ async def test_a_repeated_want_changes_neither_back_off_nor_age() -> None:
     [(7.0, 0.0, 7.0), (900.0, 0.0, BACKOFF_MAX_S), (7.0, 0.5, 7.35), (900.0, 0.5, 31.5)],
 )
 @in_virtual_time
-async def test_retry_after_is_honoured_within_bounds_F8(
-    seconds: float, jitter: float, pause: float
-) -> None:
+async def test_retry_after_has_a_maximum_F8(seconds: float, jitter: float, pause: float) -> None:
     """Up to a tenth longer, so that clients with the same answer do not return together."""
     bench = Bench(jitter=jitter)
     bench.kube.answers = [lambda action: Unsure(action, "429", seconds)]

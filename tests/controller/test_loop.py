@@ -270,7 +270,6 @@ async def test_a_step_takes_a_bounded_number_of_facts_and_keys() -> None:
 
 @in_virtual_time
 async def test_slow_steps_become_smaller() -> None:
-
     taken: list[int] = []
     controller = Controller()
     await controller.listed()
@@ -289,9 +288,7 @@ async def test_slow_steps_become_smaller() -> None:
     ("pause_s", "steps"), [(0.0, 20), (0.02, 4)], ids=["together", "no longer than a moment"]
 )
 @in_virtual_time
-async def test_a_batch_of_several_steps_is_sent_together_but_soon(
-    pause_s: float, steps: int
-) -> None:
+async def test_a_batch_of_many_steps_is_sent_together_but_soon(pause_s: float, steps: int) -> None:
     """The first drain waits for the last of its batch, to share requests."""
     names = [f"n{i}" for i in range(5 * KEYS_PER_STEP)]
     controller = Controller(pause_s=pause_s)
@@ -306,7 +303,6 @@ async def test_a_batch_of_several_steps_is_sent_together_but_soon(
 
 @in_virtual_time
 async def test_a_failing_rule_stops_only_its_key_F7(monkeypatch: pytest.MonkeyPatch) -> None:
-
     def rule(host: Host, *_: object) -> Ruling:
         if host.name == "n2":
             raise ValueError("odd")

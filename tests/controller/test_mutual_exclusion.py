@@ -81,9 +81,7 @@ async def test_no_job_is_cancelled_while_a_binding_to_it_is_in_flight() -> None:
 
 @pytest.mark.parametrize("landed_s", [0.21, 0.24, 0.259])
 @in_virtual_time
-async def test_the_answer_to_a_binding_is_processed_before_the_cancel_of_its_job_P29(
-    landed_s: float,
-) -> None:
+async def test_a_binding_is_known_before_its_job_is_cancelled_P29(landed_s: float) -> None:
     """The cancel was decided before the answer, which ends it."""
     bench = Bench()
     bench.kube.seconds = landed_s

@@ -57,7 +57,7 @@ async def test_each_target_has_one_write_in_flight_and_the_latest_write_wins() -
     ids=["as it was", "other exclusions", "edited", "deleted"],
 )
 @in_virtual_time
-async def test_a_submission_in_flight_knows_whether_it_is_still_desired_P13(
+async def test_a_submission_in_flight_knows_whether_it_is_desired_P13(
     then: Sequence[Action], stands: bool
 ) -> None:
     """sunk-sync updates excluded hosts after the submission (P7)."""
@@ -158,9 +158,7 @@ async def test_a_target_that_two_keys_want_in_turn_belongs_to_the_last() -> None
     ids=["raises", "raises at length", "times out"],
 )
 @in_virtual_time
-async def test_a_push_that_raises_is_unsure_and_ends_no_work_queue(
-    answer: Exception, why: str
-) -> None:
+async def test_a_push_that_raises_is_unsure_and_the_queue_runs(answer: Exception, why: str) -> None:
     bench = Bench()
     bench.slurm.answers = [answer]
     bench.want(DRAIN)

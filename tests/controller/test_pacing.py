@@ -33,7 +33,7 @@ async def test_a_write_undone_before_its_answer_waits_for_the_pace_of_its_object
     ids=["conditions", "unknown", "metadata", "a read"],
 )
 @in_virtual_time
-async def test_an_undone_write_is_repeated_once_a_second_but_a_read_at_once_M1(
+async def test_an_undone_write_repeats_once_a_second_M1(
     desired: Action, times: list[float]
 ) -> None:
     bench = Bench()
@@ -75,9 +75,7 @@ async def test_the_pace_holds_when_a_write_ends_and_returns_M1() -> None:
     ("reason", "after_s"), [("Unschedulable", WAITING_PACE_S), ("SlurmJobCancelled", PACE_S)]
 )
 @in_virtual_time
-async def test_why_a_pod_waits_is_written_once_a_minute_but_a_cancel_soon_P26(
-    reason: str, after_s: float
-) -> None:
+async def test_why_a_pod_waits_is_written_once_a_minute_P26(reason: str, after_s: float) -> None:
     """A cancelled job is shown soon (P17)."""
     bench = Bench()
     bench.want(SetScheduled(POD, "Unschedulable", "waits"))

@@ -154,9 +154,7 @@ async def test_a_dropped_refusal_is_not_retried() -> None:
     ids=["an Event", "a listing", "a read", "a write"],
 )
 @in_virtual_time
-async def test_facts_repeat_reads_and_writes_but_no_event_and_no_listing(
-    action: Action, times: list[float]
-) -> None:
+async def test_facts_repeat_no_event_and_no_listing(action: Action, times: list[float]) -> None:
     bench = Bench()
     for _ in range(3):
         bench.want(action)

@@ -125,9 +125,7 @@ async def test_the_concurrency_of_an_authority_is_limited() -> None:
         (shown(""), shown("", "Unknown")),
     ],
 )
-def test_drains_come_before_reads_before_marks_before_conditions(
-    sooner: Action, later: Action
-) -> None:
+def test_drains_before_reads_before_marks_before_conditions(sooner: Action, later: Action) -> None:
     assert urgency(sooner) < urgency(later)
 
 

@@ -208,9 +208,7 @@ async def test_the_fixed_story_passes_with_the_production_service(tmp_path: Path
     assert asyncio.all_tasks() == before
 
 
-async def test_a_failed_check_is_exit_code_1(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failed_check_ends_with_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     step = host_steps.cordon("n1", "x")
     wrong = Step(
         text=step.text, act=step.act, expected="n1 is drained for another reason", within_s=0.2,
@@ -257,7 +255,7 @@ async def test_a_missing_cause_of_the_drain_rule_is_detected(
     assert (code, text.count("✓")) == (FAILED, 1), text
 
 
-async def test_lifting_the_drain_of_a_user_is_detected(
+async def test_a_lifted_drain_of_a_user_is_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For that, the rule and the check before the write must both be wrong."""
@@ -282,7 +280,7 @@ MISSING_RULES = {
 
 
 @pytest.mark.parametrize("rule", MISSING_RULES)
-async def test_a_missing_rule_of_pods_is_detected(
+async def test_a_missing_rule_is_detected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: str
 ) -> None:
     monkeypatch.delitem(decide.WORKLOAD_RULES, rule)

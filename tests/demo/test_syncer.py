@@ -54,9 +54,7 @@ async def syncer(worlds: Worlds, tmp_path: Path) -> AsyncIterator[Syncer]:
     await syncer.aclose()
 
 
-async def test_a_killed_service_leaves_no_task_and_writes_nothing(
-    worlds: Worlds, syncer: Syncer
-) -> None:
+async def test_a_killed_service_leaves_no_task_or_write(worlds: Worlds, syncer: Syncer) -> None:
     before = asyncio.all_tasks()
     syncer.start()
     await until(lambda: syncer.ready)
@@ -92,9 +90,7 @@ async def test_the_exception_that_ends_the_service_is_raised(
         syncer.check()
 
 
-async def test_a_running_service_explains_its_decisions_and_a_killed_one_does_not(
-    worlds: Worlds, syncer: Syncer
-) -> None:
+async def test_only_a_running_service_explains_decisions(worlds: Worlds, syncer: Syncer) -> None:
     syncer.start()
     worlds.cordon("n1", "disk")
     await until(lambda: "Node n1 is cordoned (disk)" in syncer.sentence("n1"))

@@ -172,9 +172,7 @@ ENDED = {"reason": "SlurmJobCancelled", "message": "job 5 ended"}
         ({"action": "get-job", "job_id": "5"}, "mirror", "    2 ms  get-job 5: why"),
     ],
 )  # fmt: skip
-def test_the_history_records_each_write_of_the_service(
-    event: dict[str, object], sort: str, text: str
-) -> None:
+def test_each_write_is_in_the_history(event: dict[str, object], sort: str, text: str) -> None:
     history = History(lambda: 0.0)
     history.record_log(WRITE | event)
     assert [(line.sort, line.text) for line in history.lines] == [(sort, text)]

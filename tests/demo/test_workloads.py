@@ -69,9 +69,7 @@ async def test_a_pod_is_bound_only_where_its_one_job_runs(worlds: Worlds, users:
     assert not users.is_bound("train"), "two jobs"
 
 
-async def test_a_gang_is_bound_when_each_pod_has_its_own_machine_of_the_job(
-    worlds: Worlds, users: Users
-) -> None:
+async def test_a_gang_is_bound_on_one_machine_for_each_pod(worlds: Worlds, users: Users) -> None:
     job = allocate(worlds, "a", nodes=2)
     bind(worlds, "a", job, host=job.nodes[0])
     assert not users.is_bound("a", "b")
@@ -95,9 +93,7 @@ async def test_a_job_beside_a_running_pod_is_a_violation(worlds: Worlds, users: 
     assert users.violation() == OVERLAP
 
 
-async def test_a_job_that_ends_before_its_deleted_pod_is_a_violation(
-    worlds: Worlds, users: Users
-) -> None:
+async def test_an_end_before_that_of_the_pod_is_a_violation(worlds: Worlds, users: Users) -> None:
     """Except for a Pod that ends because its job has ended."""
     bind(worlds, "train", allocate(worlds, "train"))
     users.delete("train")
@@ -124,9 +120,7 @@ async def test_waiting_pods_are_described_with_their_reason(worlds: Worlds, user
     assert waiting(users) == [f"low (job {made}: Resources)", "eval: no job yet"]
 
 
-async def test_clear_removes_all_pods_and_the_jobs_on_their_machines(
-    worlds: Worlds, users: Users
-) -> None:
+async def test_clear_frees_the_machines_of_all_pods(worlds: Worlds, users: Users) -> None:
     users.apply("train")
     users.submit("ada", *WORKLOAD_HOSTS)
     worlds.run_job(PLAIN_HOSTS[0], user="ada")

@@ -93,7 +93,7 @@ async def test_a_binding_that_cannot_succeed_is_refused_P11(answer: Json) -> Non
 
 
 @pytest.mark.parametrize(("code", "may_be"), [(401, False), (429, False), (500, True), (504, True)])
-async def test_a_binding_that_may_have_happened_is_reported_P14(code: int, may_be: bool) -> None:
+async def test_a_binding_that_may_have_happened_is_a_fact_P14(code: int, may_be: bool) -> None:
     came = await outcome_of(Script(POST_binding=status(code, "x")), BIND)
     assert isinstance(came, Unsure)
     assert came.seen == ((BindTried(POD.uid, BIND.job_id, 42.0),) if may_be else ())
@@ -101,9 +101,7 @@ async def test_a_binding_that_may_have_happened_is_reported_P14(code: int, may_b
 
 @pytest.mark.parametrize("code", [401, 429, 500, 503, 504])
 @pytest.mark.parametrize("action", [BIND, END, WAITS, GetGang("job", "slurm", "g", 0.0)])
-async def test_temporary_failures_are_unsure_with_their_retry_after_F8(
-    code: int, action: Action
-) -> None:
+async def test_temporary_failures_are_unsure_with_retry_after_F8(code: int, action: Action) -> None:
     requests: list[str] = []
 
     async def answer(request: web.Request) -> web.Response:

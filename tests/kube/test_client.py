@@ -74,7 +74,6 @@ async def test_html_instead_of_json_is_garbage_F4() -> None:
 
 
 async def test_an_answer_that_breaks_off_is_a_temporary_failure_F4() -> None:
-
     async def answer(request: web.Request) -> web.StreamResponse:
         return await stream(request, b'{"kind":', then="break")
 
@@ -84,7 +83,6 @@ async def test_an_answer_that_breaks_off_is_a_temporary_failure_F4() -> None:
 
 
 async def test_an_answer_that_stops_halfway_ends_at_its_deadline_F4() -> None:
-
     async def answer(request: web.Request) -> web.StreamResponse:
         return await stream(request, b'{"kind":')
 
@@ -96,13 +94,11 @@ async def test_an_answer_that_stops_halfway_ends_at_its_deadline_F4() -> None:
 
 
 async def test_an_oversized_answer_is_not_read_to_its_end_F4() -> None:
-
     failure, _ = await asked(gives(body=b'"' + b"x" * 500_000 + b'"'), bytes_max=1000)
     assert failure.kind == "too-large"
 
 
 async def test_retry_after_is_read_F8() -> None:
-
     failure, exchanges = await asked(gives(status=429, headers={"Retry-After": "3"}))
     assert (failure.status, failure.retry_after_s, failure.passing) == (429, 3.0, True)
     assert exchanges[0].status == "429"
@@ -143,9 +139,7 @@ async def test_at_most_32_calls_are_sent_at_once() -> None:
     assert most == 32
 
 
-async def test_on_401_a_rotated_token_file_is_read_again_and_the_call_repeated_F5(
-    tmp_path: Path,
-) -> None:
+async def test_on_401_a_rotated_token_file_is_read_and_the_call_repeated_F5(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("old")
     async with serving(accepts("new")) as (server, _):
@@ -158,7 +152,6 @@ async def test_on_401_a_rotated_token_file_is_read_again_and_the_call_repeated_F
 
 
 async def test_a_refused_token_is_not_sent_twice_F5() -> None:
-
     async with serving(refuses) as (server, client):
         failure = await client.call(Request(path=NODES), text)
     assert isinstance(failure, KubeError)
@@ -233,9 +226,7 @@ async def test_in_a_pod_the_token_is_read_again_every_minute(
     assert await found.authorization() == "Bearer second"
 
 
-async def test_a_token_file_is_read_every_minute_and_a_lost_file_keeps_the_last_token(
-    tmp_path: Path,
-) -> None:
+async def test_a_token_file_is_read_every_minute_and_may_disappear(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("first")
     path = absent_server(tmp_path).kubeconfig({"tokenFile": str(token)})
@@ -258,7 +249,7 @@ async def test_after_a_401_the_address_of_the_server_is_read_again() -> None:
         assert client.address == elsewhere.url != server.url
 
 
-async def test_an_exec_plugin_has_a_deadline(
+async def test_exec_plugins_have_a_deadline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(credentials, "PLUGIN_DEADLINE_S", 0.2)
@@ -282,7 +273,6 @@ async def test_without_a_flag_KUBECONFIG_is_read_as_by_kubectl(
 
 
 async def test_the_cluster_uid_the_version_and_permissions_are_read() -> None:
-
     async def answer(request: web.Request) -> web.Response:
         if request.method == "POST":
             spec = json.loads(await request.read())["spec"]["resourceAttributes"]

@@ -51,7 +51,7 @@ async def test_a_terminating_pod_is_not_deleted_again_P16() -> None:
 
 
 @pytest.mark.parametrize("answer", [GONE, OTHER])
-async def test_a_pod_that_is_gone_is_done_and_its_successor_untouched_P16(answer: Json) -> None:
+async def test_a_pod_that_is_gone_is_done_P16(answer: Json) -> None:
     first = Script(PATCH_status=answer)
     assert await outcome_of(first, END) == Done(END, missing=True)
     assert first.asked == ["PATCH_status"]
@@ -67,7 +67,7 @@ async def test_no_pod_is_deleted_before_its_condition_is_written_P16() -> None:
 
 
 @pytest.mark.parametrize("answer", [status(403, "Forbidden"), status(422, "Invalid")])
-async def test_a_pod_whose_condition_is_refused_is_deleted_P16(answer: Json) -> None:
+async def test_a_pod_is_deleted_although_its_condition_is_refused_P16(answer: Json) -> None:
     """Two workloads on one machine are worse than a deletion without its reason."""
     script = Script(PATCH_status=answer, DELETE=a_pod(deletionTimestamp=NOW))
     assert isinstance(await outcome_of(script, END), Done)

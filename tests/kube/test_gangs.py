@@ -42,9 +42,7 @@ NO_SIZE = f"annotation {names.GANG_SIZE} is missing"
         ),
     ],
 )
-def test_a_gang_is_read_from_labels_and_annotations_G1(
-    labels: Json, annotations: Json, gang: Gang | None
-) -> None:
+def test_metadata_names_a_gang_G1(labels: Json, annotations: Json, gang: Gang | None) -> None:
     assert row(labels=labels, annotations=annotations).gang == gang
 
 
@@ -61,9 +59,7 @@ def test_a_gang_is_read_from_labels_and_annotations_G1(
         ),
     ],
 )
-def test_a_gang_of_a_job_is_read_from_its_owner_G1(
-    owners: list[Json], size: Json, gang: Gang
-) -> None:
+def test_a_gang_is_read_from_the_owner_Job_G1(owners: list[Json], size: Json, gang: Gang) -> None:
     assert row(annotations=settings(gang="job") | size, ownerReferences=owners).gang == gang
 
 

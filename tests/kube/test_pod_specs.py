@@ -165,9 +165,7 @@ ALL_HARD = {
         (ALL_HARD, ("podAffinity", "podAntiAffinity", "topologySpread")),
     ],
 )
-def test_hard_rules_about_other_pods_are_named_and_soft_ones_ignored_P8(
-    spec: Json, hard: tuple[str, ...]
-) -> None:
+def test_only_hard_rules_about_other_pods_are_named_P8(spec: Json, hard: tuple[str, ...]) -> None:
     assert row(spec).spec.hard == hard
 
 

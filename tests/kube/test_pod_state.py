@@ -73,7 +73,5 @@ def test_the_time_of_creation_is_read_P26(created: str | None, seconds: int) -> 
         ),
     ],
 )
-def test_a_pod_has_ended_if_no_container_can_start_again_P14(
-    spec: Json, status: Json, ended: bool
-) -> None:
+def test_ended_means_that_nothing_starts_again_P14(spec: Json, status: Json, ended: bool) -> None:
     assert row(spec, status).ended is ended

@@ -107,7 +107,7 @@ async def test_a_condition_that_did_not_change_keeps_its_time_M2() -> None:
 
 
 @pytest.mark.parametrize("reference", [NODE, POD])
-async def test_without_conditions_ours_are_deleted_by_type_M6(reference: Reference) -> None:
+async def test_no_conditions_delete_ours_by_type_M6(reference: Reference) -> None:
     made = node("g0", 1) if reference is NODE else pod("p", 1)
     _, request, sent = await outcome_of(answers(made), SetConditions(reference, ()))
     assert request.headers["Content-Type"] == "application/strategic-merge-patch+json"
@@ -165,7 +165,7 @@ async def test_a_refused_write_says_why_and_whether_the_object_of_its_uid_is_mis
 
 
 @pytest.mark.parametrize("code", [401, 409, 429, 500, 503, 504])
-async def test_temporary_failures_are_unsure_with_their_retry_after_F8(code: int) -> None:
+async def test_temporary_failures_are_unsure_with_retry_after_F8(code: int) -> None:
     body = status(code, "Whatever", message="the object has been modified")
     outcome, _, _ = await outcome_of(answers(body, code, **{"Retry-After": "2"}), SET)
     assert isinstance(outcome, Unsure)
@@ -289,8 +289,7 @@ async def test_an_invalid_name_is_refused_without_a_request(name: str) -> None:
         assert not server.requests
 
 
-async def test_relist_is_done_only_after_a_complete_listing_of_its_source_S19() -> None:
-
+async def test_relist_is_done_after_a_complete_listing_of_its_source_S19() -> None:
     async def complete(_: float) -> KubeError | None:
         return None
 

@@ -30,7 +30,7 @@ WRITTEN = {
 }
 
 
-async def test_the_condition_of_a_waiting_pod_is_written_with_the_version_read_P1() -> None:
+async def test_the_condition_is_written_with_the_version_read_P1() -> None:
     """A binding in between wins."""
     script = Script(GET=a_pod(), PATCH_status=a_pod(conditions=[WRITTEN]))
     came = await outcome_of(script, WAITS)
@@ -59,7 +59,7 @@ async def test_an_equal_condition_is_not_written_again_P26() -> None:
 
 
 @pytest.mark.parametrize("found", [a_pod(spec={"nodeName": "n1"}), a_pod(uid="another"), GONE])
-async def test_the_condition_of_a_bound_or_deleted_pod_is_not_written_P1(found: Json) -> None:
+async def test_no_condition_of_a_bound_or_deleted_pod_is_written_P1(found: Json) -> None:
     """PodScheduled=True of the API server is never overwritten."""
     script = Script(GET=found)
     assert isinstance(await outcome_of(script, WAITS), Refused)
@@ -72,7 +72,7 @@ async def test_a_change_between_read_and_write_is_unsure_P1() -> None:
 
 
 @pytest.mark.parametrize("manager", names.WORKLOAD_MANAGERS)
-async def test_the_answer_to_workload_metadata_is_a_workload_pod_P17(manager: str) -> None:
+async def test_the_answer_to_workload_metadata_is_a_Pod_P17(manager: str) -> None:
     made = a_pod(annotations={names.CANCELLED: "17/"})
     action = SetMetadata(POD, manager, (), ((names.CANCELLED, "17/"),))
     came = await outcome_of(Script(PATCH=made), action)

@@ -117,9 +117,7 @@ def test_recorded_pages_have_one_version_and_a_continue_token() -> None:
         ("error-uid-gone.json", 409, "Conflict", "none"),
     ],
 )
-def test_reason_and_name_of_recorded_refusals_are_read(
-    name: str, code: int, reason: str, subject: str
-) -> None:
+def test_recorded_refusals_are_read(name: str, code: int, reason: str, subject: str) -> None:
     error = refusal(code, recorded(name))
     assert (error.status, error.reason, error.object_name) == (code, reason, subject)
 
@@ -232,7 +230,7 @@ def test_a_body_without_kind_version_or_items_is_no_empty_list_S20(body: bytes) 
 
 
 @given(st.sampled_from(LINES), st.data())
-def test_a_line_cut_anywhere_is_no_event_F4(
+def test_half_a_line_is_no_event_F4(
     line: tuple[SourceDecoder[Any], bytes], data: st.DataObject
 ) -> None:
     decoder, whole = line
@@ -252,7 +250,7 @@ def test_a_line_with_changed_bytes_is_a_value_and_no_deletion_F4(
 
 
 @given(st.sampled_from(PAGES), st.data())
-def test_a_page_cut_anywhere_is_no_page_F4_S20(
+def test_half_a_page_is_no_page_F4_S20(
     page: tuple[SourceDecoder[Any], bytes], data: st.DataObject
 ) -> None:
     decoder, whole = page

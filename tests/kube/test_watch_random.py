@@ -310,9 +310,7 @@ async def live_through(seed: int, subject: Selection, *, watch_list: bool, resto
 
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("watch_list", [True, False])
-async def test_no_fault_of_the_server_removes_an_existing_object_F3(
-    seed: int, watch_list: bool
-) -> None:
+async def test_no_fault_removes_an_existing_object_F3(seed: int, watch_list: bool) -> None:
     await live_through(seed, nodes(), watch_list=watch_list, restores=False)
 
 

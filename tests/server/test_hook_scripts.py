@@ -172,9 +172,7 @@ DRAIN = (200, '{"action":"drain"}')
 
 
 @pytest.mark.parametrize("sender", SENDERS)
-async def test_the_prolog_makes_one_call_with_token_job_nodes_and_deadline(
-    tmp_path: Path, shell: str, sender: str
-) -> None:
+async def test_the_prolog_needs_one_call(tmp_path: Path, shell: str, sender: str) -> None:
     async with hook_server(GO) as server:
         run = await Machine(tmp_path, shell, sender).gate(server.url)
         assert (run.code, run.errors) == (0, "")
@@ -210,9 +208,7 @@ async def test_a_service_that_refuses_or_hangs_delays_a_job_by_at_most_silent_L9
 
 
 @pytest.mark.parametrize(("silent", "code"), [("1s=pass", 0), ("1s=requeue", 1), ("1s", 0)])
-async def test_after_silent_the_job_starts_or_is_requeued_as_set_L9(
-    machine: Machine, silent: str, code: int
-) -> None:
+async def test_silent_passes_or_requeues_a_job_L9(machine: Machine, silent: str, code: int) -> None:
     async with hook_server(NOT_YET) as server:
         assert (await machine.gate(server.url, "--silent", silent)).code == code
 
@@ -272,9 +268,7 @@ async def test_a_task_of_an_array_is_named_by_array_and_task(machine: Machine) -
         assert server.asked[0].body["job_id"] == "12_3"
 
 
-async def test_settings_are_read_from_the_file_beside_the_script_and_never_run(
-    machine: Machine,
-) -> None:
+async def test_settings_are_read_from_a_file_and_never_run(machine: Machine) -> None:
     script = machine.folder / "sunk-sync-prolog.sh"
     shutil.copy(PROLOG, script)
     async with hook_server(NOT_YET) as server:
@@ -292,9 +286,7 @@ async def test_settings_are_read_from_the_file_beside_the_script_and_never_run(
 
 
 @pytest.mark.parametrize("words", [["--busy", "soon"], ["--nonsense"], ["--silent"]])
-async def test_a_bad_argument_is_reported_and_the_job_starts(
-    machine: Machine, words: list[str]
-) -> None:
+async def test_the_job_starts_despite_a_bad_argument(machine: Machine, words: list[str]) -> None:
     async with hook_server(GO) as server:
         run = await machine.gate(server.url, *words)
         assert run.code == 0
@@ -310,9 +302,7 @@ async def test_a_missing_token_is_reported_and_the_job_starts(machine: Machine) 
 
 
 @pytest.mark.parametrize(("reply", "code"), [((200, '{"action":"ready"}'), 0), (NOT_YET, 1)])
-async def test_check_prints_the_answer_of_v1_health(
-    machine: Machine, reply: tuple[int, str], code: int
-) -> None:
+async def test_check_prints_the_health(machine: Machine, reply: tuple[int, str], code: int) -> None:
     async with hook_server(reply) as server:
         run = await machine.gate(server.url, "--check")
         assert (run.code, run.out) == (code, f"{reply[0]} {reply[1]}\n")
@@ -320,9 +310,7 @@ async def test_check_prints_the_answer_of_v1_health(
 
 
 @pytest.mark.parametrize("sender", SENDERS)
-async def test_the_token_is_not_in_the_arguments_of_any_process(
-    tmp_path: Path, sender: str
-) -> None:
+async def test_the_token_is_in_the_arguments_of_no_process(tmp_path: Path, sender: str) -> None:
     machine = Machine(tmp_path, "dash", sender)
     async with hook_server((HANG, "")) as server:
         run = asyncio.create_task(machine.gate(server.url, "--silent", "3s=pass"))
@@ -341,9 +329,7 @@ def _commands() -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("sender", SENDERS)
-async def test_the_epilog_reports_the_end_with_one_call_L8(
-    tmp_path: Path, shell: str, sender: str
-) -> None:
+async def test_the_epilog_reports_the_end_once_L8(tmp_path: Path, shell: str, sender: str) -> None:
     async with hook_server(NOTED) as server:
         run = await Machine(tmp_path, shell, sender).epilog(server.url)
         assert (run.code, run.errors) == (0, "")
@@ -386,9 +372,7 @@ class Placeholder:
         await self.process.wait()
 
 
-async def test_the_placeholder_writes_its_start_into_extra_and_then_calls_P24(
-    machine: Machine,
-) -> None:
+async def test_the_placeholder_writes_extra_before_its_call_P24(machine: Machine) -> None:
     """The call leads to a read of the job, which must find it in `extra`."""
     async with hook_server(NOTED) as server, Placeholder(machine, server.url) as process:
         await server.until(1)
@@ -409,9 +393,7 @@ async def test_the_placeholder_repeats_its_call_until_an_answer(machine: Machine
 
 
 @pytest.mark.parametrize("everybody", [True, False], ids=["all processes", "script alone"])
-async def test_on_TERM_the_placeholder_blocks_until_its_pods_are_gone_L6(
-    machine: Machine, *, everybody: bool
-) -> None:
+async def test_on_TERM_it_blocks_for_its_pods_L6(machine: Machine, *, everybody: bool) -> None:
     replies = (NOTED, DRAIN, NOT_YET, DEAD, GONE)
     async with hook_server(*replies) as server, Placeholder(machine, server.url) as process:
         await server.until(1)

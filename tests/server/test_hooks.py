@@ -101,18 +101,14 @@ TOKENS = {
 
 @pytest.mark.parametrize("token", TOKENS.values(), ids=TOKENS)
 @pytest.mark.parametrize("path", ["/v1/gate", "/v1/ended", STARTED, STOPPING])
-async def test_any_call_without_a_valid_token_is_401_and_no_fact_L5(
-    service: Service, path: str, token: str
-) -> None:
+async def test_a_wrong_or_no_token_is_401_L5(service: Service, path: str, token: str) -> None:
     status, body = await service.post(path, GATE_CALL, token=token)
     assert (status, list(body)) == (401, ["error"])
     assert service.told == []
     assert [one.reply and one.reply.outcome for one in service.called] == ["401"]
 
 
-async def test_the_token_of_a_placeholder_is_valid_for_its_own_job_alone_L5(
-    service: Service,
-) -> None:
+async def test_the_token_of_a_placeholder_is_valid_for_its_job_alone_L5(service: Service) -> None:
     own = make_token(KEY, WORKLOAD)
     for job in ("13", "3_1"):
         body = {"job_id": job, "deadline_s": 5}
@@ -155,9 +151,7 @@ BODIES = [
 
 
 @pytest.mark.parametrize(("path", "body", "why"), BODIES)
-async def test_a_bad_body_is_400_with_the_name_of_the_field(
-    service: Service, path: str, body: object, why: str
-) -> None:
+async def test_the_answer_400_says_why(service: Service, path: str, body: object, why: str) -> None:
     status, answer = await service.post(path, body)
     assert status == 400
     assert why in answer["error"]

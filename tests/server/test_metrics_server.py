@@ -70,9 +70,7 @@ async def test_livez_depends_on_the_loop_alone(service: Service) -> None:
     assert "loop: failed: no step for 31.0 s, allowed are 30 s" in text
 
 
-async def test_readyz_is_503_with_the_missing_source_until_both_sides_were_listed(
-    service: Service,
-) -> None:
+async def test_readyz_is_503_until_both_sides_were_listed(service: Service) -> None:
     service.ready, service.checks = False, (Check("slurm", "failed", "not listed yet"),)
     answer = await service.health("/readyz")
     assert answer == (503, "not ok\nslurm: failed: not listed yet\n")
@@ -163,7 +161,7 @@ async def raw(address: str, data: bytes) -> bytes:
         writer.close()
 
 
-async def test_a_too_long_header_is_400_without_a_log_line(
+async def test_a_long_header_is_400_without_a_line(
     service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A scanner of ports must not fill the log."""
@@ -178,17 +176,13 @@ async def test_a_body_is_not_read(service: Service) -> None:
     assert (await raw(service.addresses["health"], head)).startswith(b"HTTP/1.1 405")
 
 
-async def test_a_client_that_does_not_finish_its_request_is_disconnected(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_an_unfinished_request_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_server, "FIRST_REQUEST_S", 0.05)
     async with Service().open() as doors:
         assert await raw(doors.addresses["health"], b"GET /livez HTT") == b""
 
 
-async def test_a_client_keeps_its_connection_between_requests(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_client_keeps_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_server, "FIRST_REQUEST_S", 0.05)
     async with Service().open() as doors, aiohttp.ClientSession() as session:
         url = f"http://{doors.addresses['health']}/livez"
@@ -200,9 +194,7 @@ async def test_a_client_keeps_its_connection_between_requests(
         assert len(session.connector._conns) == 1
 
 
-async def test_a_connection_above_the_limit_is_closed_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_connection_above_the_limit_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_server, "CONNECTIONS_MAX", 2)
     async with Service().open() as doors:
         host, _, port = doors.addresses["health"].rpartition(":")

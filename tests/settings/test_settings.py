@@ -219,9 +219,7 @@ def test_all_mistakes_of_all_sources_are_reported_at_once(file: Path) -> None:
         ("termination-offset", "soon", "30s, 1m30s"),
     ],
 )
-def test_a_wrong_value_is_one_sentence_with_the_flag_and_the_allowed_values(
-    key: str, value: str, allowed: str
-) -> None:
+def test_a_wrong_value_is_one_sentence_with_its_flag(key: str, value: str, allowed: str) -> None:
     mistake = one_mistake_of({key: value})
     assert mistake.startswith(f"--{key} (")
     assert allowed in mistake
@@ -372,9 +370,7 @@ UNUSABLE = [
 
 
 @pytest.mark.parametrize(("key", "content", "why"), UNUSABLE)
-def test_an_unusable_file_is_one_mistake_with_its_flag_P5(
-    file: Path, key: str, content: bytes, why: str
-) -> None:
+def test_an_unusable_file_is_one_mistake_P5(file: Path, key: str, content: bytes, why: str) -> None:
     """Without its table of users, the service would let users act as anybody."""
     file.write_bytes(content)
     mistake = one_mistake_of({key: str(file)})

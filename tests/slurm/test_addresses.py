@@ -17,9 +17,7 @@ from tests.slurm.recorded import recorded
 from tests.slurm.recorded.server import Server, drop, http, in_turn, late, send
 
 
-async def test_an_address_that_does_not_answer_is_skipped_and_the_working_one_kept(
-    server: Server,
-) -> None:
+async def test_a_dead_address_is_skipped_and_the_working_one_kept(server: Server) -> None:
     server.answers[NODE] = OK
     heard: list[Exchange] = []
     async with connected("http://127.0.0.1:1", server, heard=heard) as client:
@@ -29,9 +27,7 @@ async def test_an_address_that_does_not_answer_is_skipped_and_the_working_one_ke
     assert [exchange.status for exchange in heard] == ["connection", "200", "200", "200"]
 
 
-async def test_the_first_address_is_asked_again_when_the_second_fails(
-    server: Server, second: Server
-) -> None:
+async def test_a_failing_address_leads_to_the_other_one(server: Server, second: Server) -> None:
     server.answers[NODE] = in_turn(drop(), drop(), OK)
     second.answers[NODE] = in_turn(OK, drop(), drop())
     async with connected(server, second) as client:
@@ -42,9 +38,7 @@ async def test_the_first_address_is_asked_again_when_the_second_fails(
     assert addresses == [second.url, server.url, server.url]
 
 
-async def test_after_a_timeout_the_next_call_goes_to_another_address(
-    server: Server, second: Server
-) -> None:
+async def test_after_a_timeout_another_address_is_called(server: Server, second: Server) -> None:
     server.answers[NODE] = late(5, OK)
     second.answers[NODE] = OK
     call = msgspec.structs.replace(get_node("n1"), deadline_s=0.2)
@@ -54,9 +48,7 @@ async def test_after_a_timeout_the_next_call_goes_to_another_address(
 
 
 @pytest.mark.parametrize("answer", [drop(), send(http(b"<html>", status=502))])
-async def test_a_write_that_may_have_happened_is_not_sent_again(
-    server: Server, second: Server, answer: object
-) -> None:
+async def test_no_unsure_write_is_repeated(server: Server, second: Server, answer: object) -> None:
     """The caller reads first. Only an address that was never reached is skipped."""
     post = f"POST /slurm/{V45}/node/n1"
     server.answers[post] = answer  # type: ignore[assignment]
@@ -106,9 +98,7 @@ async def test_a_server_without_tls_is_a_value(server: Server) -> None:
         assert kind_of(await client.call(get_node("n1"))) == "unreachable"
 
 
-async def test_an_address_that_accepts_no_connection_does_not_cost_the_whole_deadline(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_an_address_that_hangs_is_left_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next address is tried."""
 
     async def swallow(*_: object, **__: object) -> NoReturn:

@@ -105,18 +105,14 @@ async def test_every_answer_is_a_value_F4(server: Server, answer: object, kind: 
         (send(http(recorded("26.05", "nodes-3-idle"))), "SlurmResponse"),
     ],
 )
-async def test_a_listing_is_complete_only_without_any_error_F4(
-    server: Server, answer: object, kind: str
-) -> None:
+async def test_no_listing_with_an_error_ends_F4(server: Server, answer: object, kind: str) -> None:
     server.answers[NODES] = answer  # type: ignore[assignment]
     async with connected(server) as client:
         _, outcome = await names_of(client)
     assert kind_of(outcome) == kind
 
 
-async def test_a_broken_listing_is_repeated_by_the_poll_and_not_by_the_client(
-    server: Server,
-) -> None:
+async def test_the_client_does_not_repeat_a_broken_listing(server: Server) -> None:
     whole = big_listing(200)
     broken = send(http(whole[:200_000], length=len(whole)), close=True)
     server.answers[NODES] = in_turn(broken, send(http(whole)))

@@ -21,9 +21,7 @@ def old_token(folder: Path) -> Path:
     return path
 
 
-async def test_after_a_refusal_a_rotated_token_is_read_again_and_the_call_repeated_F5(
-    server: Server, tmp_path: Path
-) -> None:
+async def test_after_a_refusal_the_rotated_token_is_sent_F5(server: Server, tmp_path: Path) -> None:
     path = old_token(tmp_path)
     server.answers[NODE] = in_turn(late(0.05, send(DENIED, close=True)), OK)
     async with connected(server, token=Token(path=str(path))) as client:
@@ -41,9 +39,7 @@ async def test_a_refused_token_is_not_sent_twice_F5(server: Server, tmp_path: Pa
     assert len(server.requests) == 1
 
 
-async def test_a_call_no_longer_wanted_is_not_repeated_with_the_newer_token_F2(
-    server: Server, tmp_path: Path
-) -> None:
+async def test_an_unwanted_call_is_not_repeated_F2(server: Server, tmp_path: Path) -> None:
     """A submission was refused for its token; its job has been read since then (seed 541931)."""
     path = old_token(tmp_path)
     server.answers[f"POST /slurm/{V45}/node/n1"] = late(0.05, send(DENIED, close=True))

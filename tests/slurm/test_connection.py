@@ -86,9 +86,7 @@ WHOLE = {
 
 
 @pytest.mark.parametrize("how", WHOLE)
-async def test_an_answer_is_read_whole_however_it_is_sent_F4(
-    server: Server, network: Network, how: str
-) -> None:
+async def test_answers_in_any_form_are_whole_F4(server: Server, network: Network, how: str) -> None:
     server.answers[LINE] = WHOLE[how]
     for _ in range(2):
         reply = await ask(network, server)
@@ -108,9 +106,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("how", BROKEN)
-async def test_a_broken_answer_ends_its_connection_F4(
-    server: Server, network: Network, how: str
-) -> None:
+async def test_bad_answers_end_a_connection_F4(server: Server, network: Network, how: str) -> None:
     server.answers[LINE] = BROKEN[how]
     assert kind_of(await ask(network, server)) == "broken"
     server.answers[LINE] = send(http(BODY))
@@ -138,9 +134,7 @@ async def test_a_connection_that_may_hold_another_answer_is_not_used_again_F4(
     assert server.accepted == 2
 
 
-async def test_a_connection_that_the_server_closed_is_not_used(
-    server: Server, network: Network
-) -> None:
+async def test_a_closed_connection_is_not_used(server: Server, network: Network) -> None:
     server.answers[LINE] = send(http(BODY), close=True)
     await ask(network, server)
     await asyncio.sleep(0.05)
@@ -172,9 +166,7 @@ async def test_idle_connections_to_many_addresses_are_bounded() -> None:
     await network.aclose()
 
 
-async def test_a_slow_reader_holds_back_the_server(
-    server: Server, network: Network, answers: Answers
-) -> None:
+async def test_a_slow_reader_is_awaited(server: Server, network: Network, answers: Answers) -> None:
     body = b"x" * (32 << 20)
     server.answers[LINE] = send(http(body))
     most = 0
@@ -203,7 +195,6 @@ async def test_a_request_with_forbidden_characters_is_not_sent(
 
 
 async def test_a_cancelled_call_closes_its_connection(server: Server, network: Network) -> None:
-
     async def never(_: Request, __: asyncio.StreamWriter) -> None:
         await asyncio.sleep(3600)
 

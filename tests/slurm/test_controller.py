@@ -37,9 +37,7 @@ class OneAnswer(World):
 
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize(("name", "responding"), [("ping", True), ("error-ctld-down-ping", False)])
-async def test_pings_are_read_in_both_spellings(
-    release: str, name: str, *, responding: bool
-) -> None:
+async def test_pings_are_read_in_both_forms(release: str, name: str, *, responding: bool) -> None:
     pings = await controller.ping(OneAnswer(recorded(release, name), RELEASES[release]))
     assert not isinstance(pings, SlurmError)
     (ping,) = pings
@@ -73,9 +71,7 @@ async def test_a_version_without_conf_is_not_asked_for_the_configuration() -> No
 
 
 @pytest.mark.parametrize("read", [controller.read_conf, controller.ping, controller.diag])
-async def test_a_failed_call_and_an_unknown_shape_are_values_F4(
-    read: Callable[..., Awaitable[object]],
-) -> None:
+async def test_an_unknown_shape_is_a_value_F4(read: Callable[..., Awaitable[object]]) -> None:
     world = World()
     world.before = lambda _: DOWN
     assert await read(world) == DOWN
@@ -118,7 +114,7 @@ LISTINGS = [recorded("24.11", "nodes-3-idle"), recorded("26.05", "nodes-drain-mi
 
 @given(st.sampled_from(LISTINGS), st.integers(1, 9000), st.sampled_from([200, 206, 500]), st.data())
 @settings(deadline=None)
-def test_a_changed_listing_is_lost_or_read_completely_F4(
+def test_a_changed_listing_is_lost_or_whole_F4(
     body: bytes, size: int, status: int, data: st.DataObject
 ) -> None:
     """Only a listing that ended makes nodes that it does not name count as gone."""

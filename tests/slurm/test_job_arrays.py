@@ -84,9 +84,7 @@ async def test_a_submission_that_differs_is_a_job_of_its_own(other: SubmitJob) -
 
 
 @pytest.mark.parametrize(("count", "arrays"), [(ALLOCATED_MAX, 0), (ALLOCATED_MAX + 1, 1)])
-async def test_few_allocations_are_made_at_once_and_many_become_an_array_of_scripts(
-    count: int, arrays: int
-) -> None:
+async def test_many_allocations_become_an_array_of_scripts(count: int, arrays: int) -> None:
     """Slurm refuses to allocate an array (2081)."""
     world = JobWorld()
     outcomes = await Writer(world).do(*(desired(f"u{i}", "allocation") for i in range(count)))
@@ -218,9 +216,7 @@ async def test_new_exclusions_of_all_tasks_are_one_request_P7() -> None:
 @pytest.mark.parametrize(
     ("waiting", "state"), [([0, 1], {"PENDING"}), ([1], {"CANCELLED"}), ([], {"CANCELLED"})]
 )
-async def test_a_task_without_a_record_waits_if_the_states_of_its_array_name_it(
-    waiting: list[int], state: set[str]
-) -> None:
+async def test_the_states_show_whether_a_task_waits(waiting: list[int], state: set[str]) -> None:
     world = JobWorld()
     world.add(Identity("c1", "s1", uids=UIDS)).waiting = waiting
     (outcome,) = await Writer(world).do(GetJob("1_0", 0.0))

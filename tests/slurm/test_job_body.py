@@ -181,9 +181,7 @@ def test_an_update_sends_every_field_that_can_change_and_no_other_P20() -> None:
         ("v0.0.40", {"description": FULL}, ""),
     ],
 )
-def test_what_a_version_cannot_express_is_refused(
-    version: str, fields: dict[str, Any], why: str
-) -> None:
+def test_what_a_version_lacks_is_refused(version: str, fields: dict[str, Any], why: str) -> None:
     """An unknown flag is an error, but Slurm creates the job."""
     told = refusal(replace(BARE, **fields), version)
     assert why in told

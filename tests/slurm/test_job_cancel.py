@@ -79,9 +79,7 @@ async def test_cancels_of_waiting_jobs_are_requests_of_their_own_P19() -> None:
 
 @pytest.mark.parametrize("replaced", [False, True])
 @pytest.mark.parametrize("state", ["CANCELLED", "COMPLETED", "PREEMPTED"])
-async def test_a_cancel_of_an_ended_job_is_done_and_shows_its_state(
-    state: str, replaced: bool
-) -> None:
+async def test_a_cancel_of_an_ended_job_shows_its_state(state: str, replaced: bool) -> None:
     world = with_job(state=state)
     (outcome,) = await Writer(world).do(cancel("u1", replaced=replaced))
     assert not any(line.startswith("POST") for line in world.asked)

@@ -42,9 +42,7 @@ async def test_a_new_state_is_not_reported_before_its_record_was_read_P23() -> N
 
 @pytest.mark.parametrize("fails", ["GET job/1", "GET diag/"])
 @pytest.mark.parametrize("restart", [False, True])
-async def test_a_job_whose_end_slurmctld_forgot_is_live_until_it_is_read_F2(
-    fails: str, restart: bool
-) -> None:
+async def test_a_job_with_a_forgotten_end_is_live_until_read_F2(fails: str, restart: bool) -> None:
     """In seed 530388 its Pods got a second job."""
     world, array, reader = await listed(ARRAY)
     array.waiting, array.state = [], ["CANCELLED"]
@@ -87,9 +85,7 @@ async def test_an_ended_job_is_not_confused_with_the_next_job_of_its_number_F2(f
     [("theirs", True, False), ("theirs", False, True), (name_of("u1"), True, True)],
     ids=["marked by mistake", "renamed", "marked"],
 )
-async def test_a_foreign_job_with_our_mark_is_not_ours_P23(
-    name: str, replaced: bool, ours: bool
-) -> None:
+async def test_a_foreign_job_with_our_mark_stays_P23(name: str, replaced: bool, ours: bool) -> None:
     """In seed 554577 it was cancelled as a replaced job."""
     world = JobWorld()
     world.add(replace(identity_of("u1"), replaced=replaced), name=name)

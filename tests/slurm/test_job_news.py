@@ -136,9 +136,7 @@ async def test_callers_share_the_first_listing_that_begins_after_their_call() ->
 @pytest.mark.parametrize(
     ("while_it_asks", "joins"), [("GET jobs/state/", True), ("GET diag/", False)]
 )
-async def test_a_call_for_a_time_before_the_listing_began_joins_it_until_its_diag_L7(
-    while_it_asks: str, joins: bool
-) -> None:
+async def test_a_call_joins_the_listing_until_its_diag_L7(while_it_asks: str, joins: bool) -> None:
     world = Distant()
     reader = Reader(world)
     asked: list[asyncio.Future[SlurmError | None]] = []
@@ -218,9 +216,7 @@ async def test_a_start_is_reported_before_the_other_records_are_read() -> None:
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["", "after a listing that failed"])
-async def test_a_job_that_runs_no_more_is_reported_before_the_other_records_are_read(
-    lost: bool,
-) -> None:
+async def test_an_end_is_reported_before_the_other_records_are_read(lost: bool) -> None:
     """A killed slurmctld forgot the start. In seed 410164 the Pod was bound seconds later."""
     world = JobWorld()
     records = [world.add(identity_of(uid)) for uid in ("u1", "u2")]

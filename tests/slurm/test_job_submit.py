@@ -65,9 +65,7 @@ async def test_a_late_answer_shows_the_job_as_a_listing_has_read_it_F2() -> None
     assert job_in(late) == known
 
 
-async def test_a_late_answer_with_the_number_of_a_newer_job_shows_no_job_F2(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_late_answer_hides_no_newer_job_F2(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slurm lost its state; in seed 214976 the newer job counted as gone, and was repeated."""
     world = JobWorld()
     writer = Writer(world)
@@ -218,9 +216,7 @@ async def test_a_submission_no_longer_wanted_when_its_turn_comes_is_not_sent_P13
     ]
 
 
-async def test_a_submission_not_sent_does_not_change_the_throttle(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_an_unsent_submission_leaves_the_throttle(monkeypatch: pytest.MonkeyPatch) -> None:
     noted: list[float] = []
     monkeypatch.setattr(Throttle, "note", lambda _, took_s: noted.append(took_s))
     writer, stands = Writer(JobWorld()), iter([True, False, True, True])

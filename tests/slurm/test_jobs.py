@@ -63,9 +63,7 @@ def test_a_recorded_allocation_is_a_job_on_its_nodes(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_a_recorded_array_is_a_job_for_each_pod_and_waiting_tasks_share_a_record(
-    release: str,
-) -> None:
+def test_a_recorded_array_is_a_job_for_each_pod(release: str) -> None:
     records = records_in(recorded(release, "job-array"))
     shared = [record for record in records if record.task is None]
     assert [record.number for record in shared] == [record.array for record in shared]
@@ -117,9 +115,7 @@ def test_recorded_states_name_started_tasks_by_their_own_number(release: str) ->
         ("error-update-task", 9000, False),
     ],
 )
-def test_an_error_keeps_the_id_of_a_job_that_was_created(
-    release: str, name: str, number: int, made: bool
-) -> None:
+def test_an_error_keeps_the_id_of_the_job(release: str, name: str, number: int, made: bool) -> None:
     """An unknown flag is an error, but Slurm creates the job."""
     failure = read_envelope(recorded(release, name))
     assert isinstance(failure, SlurmError)
@@ -173,9 +169,7 @@ def test_each_task_of_an_array_has_its_own_mark_P17() -> None:
         ({"extra": "starting", "batch_flag": None, "name": None}, {"started": False}),
     ],
 )
-def test_old_and_new_spellings_of_fields_are_read_F4(
-    fields: dict[str, Any], expected: dict[str, Any]
-) -> None:
+def test_old_and_new_forms_are_read_F4(fields: dict[str, Any], expected: dict[str, Any]) -> None:
     record = read_one(**fields)
     assert {name: getattr(record, name) for name in expected} == expected
 

@@ -127,7 +127,6 @@ async def test_after_a_read_of_one_node_the_next_listing_is_complete() -> None:
 
 
 async def test_304_to_a_complete_listing_is_a_failure() -> None:
-
     class Odd(World):
         async def read_records(
             self, call: SlurmCall, key: str, take: Take
@@ -142,7 +141,6 @@ async def test_304_to_a_complete_listing_is_a_failure() -> None:
 
 
 async def test_a_broken_listing_does_not_end_F4() -> None:
-
     class Half(World):
         async def read_records(
             self, call: SlurmCall, key: str, take: Take

@@ -83,9 +83,7 @@ WRITES: list[tuple[SlurmNode, SlurmAction, str]] = [
 
 
 @pytest.mark.parametrize(("node", "action", "body"), WRITES)
-async def test_a_write_is_one_read_and_one_post_S0(
-    node: SlurmNode, action: SlurmAction, body: str
-) -> None:
+async def test_a_write_is_GET_and_POST_S0(node: SlurmNode, action: SlurmAction, body: str) -> None:
     world = World().add(node)
     (outcome,) = await push(world, action)
     assert isinstance(outcome, Done)
@@ -104,9 +102,7 @@ ALREADY: list[tuple[SlurmNode, SlurmAction]] = [
 
 
 @pytest.mark.parametrize(("node", "action"), ALREADY)
-async def test_a_state_that_holds_already_is_done_without_a_write_S14(
-    node: SlurmNode, action: SlurmAction
-) -> None:
+async def test_a_state_that_holds_is_not_written_S14(node: SlurmNode, action: SlurmAction) -> None:
     world = World().add(node)
     (outcome,) = await push(world, action)
     assert outcome == Done(action, (Observed(node, 100.0),))
@@ -196,7 +192,6 @@ async def test_an_answer_about_a_node_of_another_name_allows_no_write() -> None:
 
 @pytest.mark.parametrize("count", [1, 60])
 async def test_an_unreadable_answer_proves_neither_state_nor_absence_F4(count: int) -> None:
-
     class Strange(World):
         async def call(self, call: SlurmCall) -> SlurmResponse | SlurmError:
             answer = await super().call(call)
@@ -362,9 +357,7 @@ async def test_a_rewrite_of_a_reason_does_not_drain_an_undrained_node_S19() -> N
 
 
 @pytest.mark.parametrize(("version", "reason"), [("v0.0.45", ""), ("v0.0.42", LIFTED)])
-async def test_an_undrain_is_reported_as_each_version_leaves_it_S2(
-    version: str, reason: str
-) -> None:
+async def test_an_undrain_is_reported_as_a_version_leaves_it_S2(version: str, reason: str) -> None:
     """26.05 clears the reason, 24.11 keeps the text sent with the undrain."""
     world = World(version=version).add(slurm_node("n1", "IDLE", "DRAIN", reason=CORDONED))
     (outcome,) = await push(world, undrain)

@@ -80,9 +80,7 @@ class Kept:
     [((2, 5), ["GET job/4", "GET job/7"]), (range(8), ["GET job/1"]), ((1, 11), ["GET job/1"])],
     ids=["few", "most that run", "one that waits"],
 )
-async def test_simultaneous_reads_of_tasks_share_requests(
-    tasks: tuple[int, ...], reads: list[str]
-) -> None:
+async def test_reads_at_one_time_share_requests(tasks: tuple[int, ...], reads: list[str]) -> None:
     """The whole array is read where that is better than a record for each task."""
     looks = Looks(started=10)
     looks.know(*range(10))
@@ -132,9 +130,7 @@ async def test_a_read_by_another_is_used_if_it_is_new_enough_or_shows_the_placem
 
 @pytest.mark.parametrize("taken", [False, True], ids=["nobody's", "another's"])
 @pytest.mark.parametrize("known", [False, True])
-async def test_a_task_without_its_number_is_searched_in_its_array_F2(
-    *, taken: bool, known: bool
-) -> None:
+async def test_a_task_without_its_number_is_read_as_array_F2(*, taken: bool, known: bool) -> None:
     """slurmctld lost its last seconds. In seed 568120 the task counted as gone, and its Pod got
     another job.
     """
@@ -262,15 +258,11 @@ async def test_a_read_newer_than_the_listing_under_way_is_kept_for_the_next_one(
 @pytest.mark.parametrize(
     ("wanted", "of", "pays"), [(2, 2, False), (3, 3, True), (3, 4, True), (3, 5, False)]
 )
-def test_an_array_is_read_whole_if_at_most_a_third_more_is_read(
-    wanted: int, of: int, pays: bool
-) -> None:
+def test_an_array_is_read_whole_for_most_of_its_tasks(wanted: int, of: int, pays: bool) -> None:
     assert pays_whole(wanted, of=of) is pays
 
 
-async def test_a_late_read_does_not_undo_a_newer_listing_P11(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_late_read_undoes_no_newer_listing_P11(monkeypatch: pytest.MonkeyPatch) -> None:
     """In seed 216152 the job was reported as running, and its Pod was bound."""
     world = JobWorld()
     record = world.start(world.add(identity_of("u1")), "n1")
@@ -303,9 +295,7 @@ async def test_a_late_read_does_not_undo_a_newer_listing_P11(
     assert known.state == {"NODE_FAIL"}
 
 
-async def test_half_an_answer_reports_no_started_task_as_waiting_P18(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_half_an_answer_undoes_no_start_P18(monkeypatch: pytest.MonkeyPatch) -> None:
     """In seed 220714 its job was cancelled as that of a Pod bound elsewhere."""
     world = JobWorld()
     array = world.add(ARRAY)

@@ -70,9 +70,7 @@ async def test_a_refused_probe_is_an_answer_of_slurmctld_F2(server: Server) -> N
         assert isinstance(await client.call(submission()), SlurmResponse)
 
 
-async def test_a_submission_goes_to_the_address_whose_probe_was_answered(
-    server: Server, second: Server
-) -> None:
+async def test_a_submission_follows_its_probe(server: Server, second: Server) -> None:
     server.answers[PROBE] = BAD_GATEWAY
     second.answers = {PROBE: THERE, SUBMIT: MADE}
     async with connected(server, second) as client:
@@ -102,7 +100,5 @@ async def test_a_submission_goes_to_the_address_whose_probe_was_answered(
     ],
     ids=str,
 )
-def test_a_failure_is_nothing_done_only_if_slurmctld_cannot_have_received_it_F2(
-    failure: SlurmError, nothing_done: bool
-) -> None:
+def test_only_a_proof_means_nothing_done_F2(failure: SlurmError, nothing_done: bool) -> None:
     assert failure.nothing_done is nothing_done

@@ -41,9 +41,7 @@ def test_an_unchanged_file_is_not_read_again_F5(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"two words", b"\xff\xfe", b"line\nline", None])
-def test_a_bad_file_is_reported_and_the_last_good_token_kept_F5(
-    tmp_path: Path, content: bytes | None
-) -> None:
+def test_a_bad_file_keeps_the_last_good_token_F5(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "token"
     path.write_text("good")
     token = Token(path=str(path))
@@ -78,7 +76,5 @@ def test_a_token_is_trimmed_and_one_with_a_line_end_inside_is_refused() -> None:
         ("", None),
     ],
 )
-def test_the_expiry_is_read_without_verifying_the_token_F5(
-    text: str, expires: float | None
-) -> None:
+def test_the_expiry_of_a_token_is_read_unverified_F5(text: str, expires: float | None) -> None:
     assert Token(text=text).expires_at_s == expires

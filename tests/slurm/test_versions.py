@@ -49,9 +49,7 @@ async def test_a_server_without_a_common_version_is_a_value(server: Server) -> N
     assert len(server.lines) == len(DIALECTS)
 
 
-async def test_after_a_downgrade_the_version_is_negotiated_again_and_the_call_repeated(
-    server: Server,
-) -> None:
+async def test_after_a_downgrade_the_version_is_negotiated_again(server: Server) -> None:
     server.speak("26.05", V45)
     server.answers[NODE] = OK
     async with connected(server, version="auto") as client:

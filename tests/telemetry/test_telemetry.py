@@ -103,9 +103,7 @@ def test_a_write_is_one_line_with_object_cause_time_and_outcome(bench: Bench) ->
         ),
     ],
 )
-def test_every_action_names_its_object(
-    bench: Bench, action: act.Action, told: dict[str, str]
-) -> None:
+def test_a_line_names_its_object(bench: Bench, action: act.Action, told: dict[str, str]) -> None:
     """`node` is the Kubernetes Node, `slurm_node` the node of Slurm."""
     bench.telemetry.wrote(action, Done(action), "b", 0.1)
     (line,) = bench.lines()
@@ -394,9 +392,7 @@ def test_close_removes_the_handler_of_libraries() -> None:
     assert len(logging.getLogger().handlers) == before
 
 
-def test_a_full_pipe_does_not_block_the_loop_and_lines_are_dropped(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_full_pipe_drops_lines_and_does_not_block(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs_module, "LINES_WAITING_MAX", 100)
     monkeypatch.setattr(logs_module, "CLOSE_S", 0.05)
     reading, writing = os.pipe()
