@@ -9,7 +9,7 @@ from sunk_sync.controller.backoff import BACKOFF_FIRST_S, BACKOFF_MAX_S
 from sunk_sync.controller.pacing import PACE_S
 from sunk_sync.core.model.outcomes import Done, Unsure
 from tests.kit.clock import in_virtual_time
-from tests.kit.outbox import DRAIN, KEY, LIFT, Answer, Bench, refused, shown, unsure
+from tests.kit.outbox import DRAIN, KEY, LIFT, Answer, Bench, on_bench, refused, shown, unsure
 
 
 @pytest.mark.parametrize(("jitter", "share"), [(0.0, 0.5), (0.999, 0.9995)])
@@ -26,10 +26,9 @@ async def test_unsure_writes_are_retried_with_a_back_off(jitter: float, share: f
     assert pauses == pytest.approx([share * most for most in longest], rel=0.01)
 
 
-@in_virtual_time
-async def test_a_repeated_want_changes_neither_back_off_nor_age() -> None:
+@on_bench
+async def test_a_repeated_want_changes_neither_back_off_nor_age(bench: Bench) -> None:
     """The loop wants the same write after each fact."""
-    bench = Bench()
     bench.slurm.answers = [unsure] * 4
     for _ in range(100):
         bench.want(DRAIN)
@@ -52,9 +51,8 @@ async def test_retry_after_has_a_maximum_F8(seconds: float, jitter: float, pause
     assert bench.kube.times == [0, pytest.approx(pause)]
 
 
-@in_virtual_time
-async def test_hurry_does_not_shorten_a_retry_after_F8() -> None:
-    bench = Bench()
+@on_bench
+async def test_hurry_does_not_shorten_a_retry_after_F8(bench: Bench) -> None:
     bench.slurm.answers = [lambda action: Unsure(action, "429", 20.0)]
     bench.want(DRAIN)
     await asyncio.sleep(5)
@@ -64,9 +62,8 @@ async def test_hurry_does_not_shorten_a_retry_after_F8() -> None:
 
 
 @pytest.mark.parametrize("answer", [Done, refused], ids=["done", "refused"])
-@in_virtual_time
-async def test_after_an_answer_the_back_off_starts_again(answer: Answer) -> None:
-    bench = Bench()
+@on_bench
+async def test_after_an_answer_the_back_off_starts_again(bench: Bench, answer: Answer) -> None:
     bench.slurm.answers = [unsure, unsure, answer, unsure]
     bench.want(DRAIN)
     await asyncio.sleep(10)
@@ -77,9 +74,8 @@ async def test_after_an_answer_the_back_off_starts_again(answer: Answer) -> None
     assert bench.slurm.times == pytest.approx([0, first_s, 3 * first_s, 10, 10 + first_s])
 
 
-@in_virtual_time
-async def test_another_write_does_not_wait_for_the_back_off_of_a_failed_one() -> None:
-    bench = Bench()
+@on_bench
+async def test_another_write_does_not_wait_for_the_back_off_of_a_failed_one(bench: Bench) -> None:
     bench.slurm.answers = [unsure] * 8
     bench.want(DRAIN)
     await asyncio.sleep(10)
@@ -90,9 +86,8 @@ async def test_another_write_does_not_wait_for_the_back_off_of_a_failed_one() ->
     assert bench.slurm.times[-1] == 10
 
 
-@in_virtual_time
-async def test_hurry_retries_failed_writes_at_once() -> None:
-    bench = Bench()
+@on_bench
+async def test_hurry_retries_failed_writes_at_once(bench: Bench) -> None:
     bench.slurm.answers = [unsure] * 9
     bench.want(DRAIN)
     await asyncio.sleep(40)
@@ -103,9 +98,8 @@ async def test_hurry_retries_failed_writes_at_once() -> None:
     assert isinstance(bench.reports[-1].outcome, Done)
 
 
-@in_virtual_time
-async def test_hurry_does_not_change_the_pace_of_other_writes() -> None:
-    bench = Bench()
+@on_bench
+async def test_hurry_does_not_change_the_pace_of_other_writes(bench: Bench) -> None:
     bench.want(shown("a"))
     await asyncio.sleep(0.1)
     bench.want(shown("b"))

@@ -136,10 +136,16 @@ class Controller:
 HOST = (node(), slurmd_pod(), slurm_node("n1", comment=marked()))
 
 
+async def on_host(**chosen: object) -> Controller:
+    """Start a controller that has listed one host."""
+    made = Controller(**chosen)  # type: ignore[arg-type]
+    await made.listed(*HOST)
+    return made
+
+
 @in_virtual_time
 async def test_a_fact_is_pushed_at_once_with_its_cause() -> None:
-    controller = Controller()
-    await controller.listed(*HOST)
+    controller = await on_host()
     begun_s = now()
     await controller.loop.tell([observed(node(unschedulable=True))])
     await asyncio.sleep(0.1)
@@ -154,8 +160,7 @@ async def test_a_fact_is_pushed_at_once_with_its_cause() -> None:
 
 @in_virtual_time
 async def test_the_fact_in_a_refusal_ends_the_desired_write() -> None:
-    controller = Controller()
-    await controller.listed(*HOST)
+    controller = await on_host()
     human = slurm_node("n1", "IDLE+DRAIN", reason="fan", comment=marked())
     controller.answer = lambda action: Refused(action, "not ours", (Observed(human, 1e9),))
     await controller.loop.tell([observed(node(unschedulable=True))])
@@ -166,8 +171,7 @@ async def test_the_fact_in_a_refusal_ends_the_desired_write() -> None:
 
 @in_virtual_time
 async def test_a_timer_drains_without_a_fact_S4() -> None:
-    controller = Controller()
-    await controller.listed(*HOST)
+    controller = await on_host()
     begun_s = now()
     await controller.loop.tell([observed(slurmd_pod(ready=False))])
     await asyncio.sleep(20)
@@ -178,8 +182,7 @@ async def test_a_timer_drains_without_a_fact_S4() -> None:
 
 @in_virtual_time
 async def test_without_facts_the_loop_only_updates_its_heartbeat_M5() -> None:
-    controller = Controller()
-    await controller.listed(*HOST)
+    controller = await on_host()
     await asyncio.sleep(2)
     controller.pushed.clear()
     controller.journal.steps.clear()
@@ -192,8 +195,7 @@ async def test_without_facts_the_loop_only_updates_its_heartbeat_M5() -> None:
 
 @in_virtual_time
 async def test_the_audit_decides_again_about_an_unmarked_change() -> None:
-    controller = Controller()
-    await controller.listed(*HOST)
+    controller = await on_host()
     await asyncio.sleep(AUDIT_ROUND_S + 2)
     assert not controller.journal.surprises
     controller.graph.nodes.entries["kn1"].row = node(unschedulable=True)
@@ -204,8 +206,7 @@ async def test_the_audit_decides_again_about_an_unmarked_change() -> None:
 
 @in_virtual_time
 async def test_the_audit_waits_while_facts_wait() -> None:
-    controller = Controller()
-    await controller.listed(*HOST)
+    controller = await on_host()
     controller.graph.nodes.entries["kn1"].row = node(unschedulable=True)
     controller.loop._audit_next_s = now()
     controller.loop._inbox.extend([Confirmed("nodes", now())] * (NEWS_PER_STEP + 1))
@@ -215,8 +216,7 @@ async def test_the_audit_waits_while_facts_wait() -> None:
 
 @in_virtual_time
 async def test_the_audit_waits_while_keys_wait() -> None:
-    controller = Controller()
-    await controller.listed(*HOST)
+    controller = await on_host()
     due_s = controller.loop._audit_next_s = now()
     others = [host_key(f"other{number}") for number in range(KEYS_PER_STEP + 1)]
     controller.loop.reconciler.pending.update(dict.fromkeys(others))
@@ -229,8 +229,7 @@ async def test_the_audit_waits_while_keys_wait() -> None:
 @in_virtual_time
 async def test_a_refused_write_is_retried_without_a_fact() -> None:
     """An administrator may have granted the permission."""
-    controller = Controller()
-    await controller.listed(*HOST)
+    controller = await on_host()
     controller.answer = lambda action: Refused(action, "forbidden")
     await controller.loop.tell([observed(node(unschedulable=True))])
     await asyncio.sleep(290)
@@ -331,8 +330,7 @@ async def test_a_fact_that_breaks_the_graph_ends_the_loop() -> None:
 
 @in_virtual_time
 async def test_a_write_kept_by_policy_is_reported_once() -> None:
-    controller = Controller(dry_run=True)
-    await controller.listed(*HOST)
+    controller = await on_host(dry_run=True)
     for number in range(5):
         reason = f"text {number}"
         await controller.loop.tell([observed(node(unschedulable=True, cordon_reason="disk"))])
@@ -347,8 +345,7 @@ async def test_a_write_kept_by_policy_is_reported_once() -> None:
 
 @in_virtual_time
 async def test_listings_confirmations_and_losses_are_reported_in_order() -> None:
-    controller = Controller()
-    await controller.listed(*HOST)
+    controller = await on_host()
     controller.journal.sources.clear()
     lost = Lost("slurm_nodes", "down")
     await controller.loop.tell([lost, Confirmed("slurm_nodes", now()), observed(slurm_node("n2"))])
@@ -361,8 +358,7 @@ async def test_listings_confirmations_and_losses_are_reported_in_order() -> None
 @pytest.mark.parametrize("source", ["slurm_nodes", "nodes"])
 @in_virtual_time
 async def test_a_source_that_returns_hurries_its_failed_writes_F4(source: str) -> None:
-    controller = Controller()
-    await controller.listed(*HOST)
+    controller = await on_host()
     await asyncio.sleep(2)
     controller.answer = lambda action: Unsure(action, "down")
     await controller.loop.tell(
@@ -383,8 +379,7 @@ async def test_a_source_that_returns_hurries_its_failed_writes_F4(source: str) -
 async def test_slurm_that_returns_hurries_writes_on_jobs_and_nodes_F4(
     monkeypatch: pytest.MonkeyPatch, source: Source
 ) -> None:
-    controller = Controller()
-    await controller.listed(*HOST)
+    controller = await on_host()
     await controller.loop.tell(listing("jobs"))
     await asyncio.sleep(0.1)
     await controller.loop.tell([Lost(source, "down")])
@@ -398,8 +393,7 @@ async def test_slurm_that_returns_hurries_writes_on_jobs_and_nodes_F4(
 
 @in_virtual_time
 async def test_a_deleted_pod_is_read_and_a_404_drains_its_node_S7() -> None:
-    controller = Controller()
-    await controller.listed(*HOST)
+    controller = await on_host()
 
     def answer(action: Action) -> Outcome:
         if isinstance(action, GetObject):
@@ -414,8 +408,7 @@ async def test_a_deleted_pod_is_read_and_a_404_drains_its_node_S7() -> None:
 
 @in_virtual_time
 async def test_flush_processes_all_waiting_facts_F10() -> None:
-    controller = Controller()
-    await controller.listed(*HOST)
+    controller = await on_host()
     controller.task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await controller.task

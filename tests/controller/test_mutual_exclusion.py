@@ -13,8 +13,7 @@ from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.outcomes import Done, Outcome, Unsure
 from sunk_sync.core.model.timing import BINDING_S
 from tests.kit.build import identity, pod
-from tests.kit.clock import in_virtual_time
-from tests.kit.outbox import OTHER, Bench, unsure
+from tests.kit.outbox import OTHER, Bench, on_bench, unsure
 
 CANCEL = CancelJob(job_id="7", name="k8s/ns/p1/1", identity=identity(pod()), replaced=True)
 BIND = Bind(Reference("Pod", "ns", "p1", "u1"), "kn1", "7", "n1")
@@ -22,10 +21,9 @@ SUBMIT = SubmitJob(name="k8s/ns/p1/1", identity=identity(pod()), description=Job
 GO = AnswerGate(call=1, slurm_node="n1", go=True, why="")
 
 
-@in_virtual_time
-async def test_a_submission_without_an_answer_may_have_happened_F2() -> None:
+@on_bench
+async def test_a_submission_without_an_answer_may_have_happened_F2(bench: Bench) -> None:
     """In seed 60863 it was sent again at once, though its job existed."""
-    bench = Bench()
     bench.jobs.seconds = 2 * PUSH_LIMIT_S
     bench.want(SUBMIT)
     await asyncio.sleep(PUSH_LIMIT_S + 1)
@@ -35,9 +33,8 @@ async def test_a_submission_without_an_answer_may_have_happened_F2() -> None:
     assert report.outcome == Unsure(SUBMIT, "TimeoutError: ", seen=(attempt,))
 
 
-@in_virtual_time
-async def test_a_binding_without_an_answer_may_have_happened_P29() -> None:
-    bench = Bench()
+@on_bench
+async def test_a_binding_without_an_answer_may_have_happened_P29(bench: Bench) -> None:
     bench.kube.answers = [OSError("cut")]
     bench.want(BIND)
     await asyncio.sleep(0.1)
@@ -46,10 +43,9 @@ async def test_a_binding_without_an_answer_may_have_happened_P29() -> None:
     assert report.outcome == Unsure(BIND, "OSError: cut", seen=(BindTried("u1", "7", 1000),))
 
 
-@in_virtual_time
-async def test_no_pod_is_bound_to_a_job_whose_cancel_is_in_flight() -> None:
+@on_bench
+async def test_no_pod_is_bound_to_a_job_whose_cancel_is_in_flight(bench: Bench) -> None:
     """In seed 60133 the reason for the cancel had passed."""
-    bench = Bench()
     bench.jobs.seconds = 1
     bench.want(CANCEL)
     await asyncio.sleep(0.1)
@@ -60,10 +56,9 @@ async def test_no_pod_is_bound_to_a_job_whose_cancel_is_in_flight() -> None:
     assert bench.kube.actions == [BIND]
 
 
-@in_virtual_time
-async def test_no_job_is_cancelled_while_a_binding_to_it_is_in_flight() -> None:
+@on_bench
+async def test_no_job_is_cancelled_while_a_binding_to_it_is_in_flight(bench: Bench) -> None:
     """In seed 60294 its Pod counted as unbound."""
-    bench = Bench()
     bench.kube.seconds = 3
     bench.want(BIND)
     await asyncio.sleep(0.1)
@@ -80,10 +75,9 @@ async def test_no_job_is_cancelled_while_a_binding_to_it_is_in_flight() -> None:
 
 
 @pytest.mark.parametrize("landed_s", [0.21, 0.24, 0.259])
-@in_virtual_time
-async def test_a_binding_is_known_before_its_job_is_cancelled_P29(landed_s: float) -> None:
+@on_bench
+async def test_a_binding_is_known_before_its_job_ends_P29(bench: Bench, landed_s: float) -> None:
     """The cancel was decided before the answer, which ends it."""
-    bench = Bench()
     bench.kube.seconds = landed_s
     bench.want(BIND)
     await asyncio.sleep(0.01)
@@ -94,10 +88,9 @@ async def test_a_binding_is_known_before_its_job_is_cancelled_P29(landed_s: floa
     assert not bench.jobs.actions
 
 
-@in_virtual_time
-async def test_a_gang_is_not_submitted_again_before_the_answer_to_its_last_submission_G1() -> None:
+@on_bench
+async def test_a_gang_is_not_submitted_again_before_the_last_answer_G1(bench: Bench) -> None:
     """In seed 220531 its members changed meanwhile, and two of its jobs ran."""
-    bench = Bench()
     bench.jobs.seconds = 3
     bench.want(SUBMIT)
     await asyncio.sleep(0.1)
@@ -114,12 +107,11 @@ async def test_a_gang_is_not_submitted_again_before_the_answer_to_its_last_submi
 
 
 @pytest.mark.parametrize(("answer", "waits_s"), [(Done, 3.0), (unsure, 3.0 + BINDING_S)])
-@in_virtual_time
+@on_bench
 async def test_no_job_starts_where_a_binding_is_in_flight_or_may_still_arrive_L7(
-    answer: Callable[[Action], Outcome], waits_s: float
+    bench: Bench, answer: Callable[[Action], Outcome], waits_s: float
 ) -> None:
     """In seed 211699 the network delayed the binding until its own job had ended."""
-    bench = Bench()
     bench.kube.seconds = 3
     bench.kube.answers = [answer]
     bench.want(BIND)

@@ -15,25 +15,23 @@ from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.outcomes import Done, Outcome, Unsure
 from tests.kit.build import identity, pod
 from tests.kit.clock import in_virtual_time, now
-from tests.kit.outbox import AGAIN, DRAIN, KEY, LIFT, OTHER, Bench, shown
+from tests.kit.outbox import AGAIN, DRAIN, KEY, LIFT, OTHER, Bench, on_bench, shown
 
 SUBMIT = SubmitJob(name="k8s/ns/p1/1", identity=identity(pod()), description=JobDescription())
 EDITED = replace(SUBMIT, identity=replace(SUBMIT.identity, digest="another"))
 MOVED = replace(SUBMIT, excluded=("n1",), identity=replace(SUBMIT.identity, hosts="another"))
 
 
-@in_virtual_time
-async def test_a_write_is_pushed_at_once_and_reported_with_its_cause() -> None:
-    bench = Bench()
+@on_bench
+async def test_a_write_is_pushed_at_once_and_reported_with_its_cause(bench: Bench) -> None:
     bench.slurm.seconds = 0.25
     bench.want(DRAIN)
     await asyncio.sleep(1)
     assert bench.reports == [WriteReport(Done(DRAIN), KEY, "for a test", 1000.0, 1000.25, 1000.0)]
 
 
-@in_virtual_time
-async def test_a_write_that_is_done_is_not_repeated() -> None:
-    bench = Bench()
+@on_bench
+async def test_a_write_that_is_done_is_not_repeated(bench: Bench) -> None:
     for _ in range(5):
         bench.want(DRAIN)
         await asyncio.sleep(1)
@@ -56,12 +54,11 @@ async def test_each_target_has_one_write_in_flight_and_the_latest_write_wins() -
     [((SUBMIT,), True), ((MOVED,), True), ((EDITED,), False), ((), False)],
     ids=["as it was", "other exclusions", "edited", "deleted"],
 )
-@in_virtual_time
+@on_bench
 async def test_a_submission_in_flight_knows_whether_it_is_desired_P13(
-    then: Sequence[Action], stands: bool
+    bench: Bench, then: Sequence[Action], stands: bool
 ) -> None:
     """sunk-sync updates excluded hosts after the submission (P7)."""
-    bench = Bench()
     bench.jobs.seconds = 3
     assert not bench.outbox.stands(SUBMIT)
     bench.want(SUBMIT)
@@ -88,9 +85,8 @@ async def test_a_sweep_keeps_the_slot_of_a_write_in_flight() -> None:
     assert bench.slurm.times == [0, 10]
 
 
-@in_virtual_time
-async def test_a_write_no_longer_desired_before_its_turn_is_dropped_with_its_slot() -> None:
-    bench = Bench()
+@on_bench
+async def test_a_write_no_longer_desired_is_dropped_with_its_slot(bench: Bench) -> None:
     bench.slurm.seconds = 1
     bench.want(Drain("n9", "k8s: busy"), key=OTHER)
     await asyncio.sleep(0)
@@ -124,10 +120,9 @@ async def test_a_sweep_visits_1000_targets_and_the_next_one_continues() -> None:
     assert len(bench.reports) == len(names)
 
 
-@in_virtual_time
-async def test_writes_in_flight_are_counted_for_both_authorities() -> None:
+@on_bench
+async def test_writes_in_flight_are_counted_for_both_authorities(bench: Bench) -> None:
     """For the metric, and for the end of the process."""
-    bench = Bench()
     bench.slurm.seconds, bench.kube.seconds = 2, 3
     bench.want(DRAIN, shown("a"))
     await asyncio.sleep(0.1)
@@ -136,9 +131,8 @@ async def test_writes_in_flight_are_counted_for_both_authorities() -> None:
     assert (now(), bench.outbox.in_flight) == (1003, 0)
 
 
-@in_virtual_time
-async def test_a_target_that_two_keys_want_in_turn_belongs_to_the_last() -> None:
-    bench = Bench()
+@on_bench
+async def test_a_target_that_two_keys_want_in_turn_belongs_to_the_last(bench: Bench) -> None:
     bench.want(shown("mine"))
     await asyncio.sleep(2)
     bench.want(shown("theirs"), key=OTHER)
@@ -157,18 +151,18 @@ async def test_a_target_that_two_keys_want_in_turn_belongs_to_the_last() -> None
     ],
     ids=["raises", "raises at length", "times out"],
 )
-@in_virtual_time
-async def test_a_push_that_raises_is_unsure_and_the_queue_runs(answer: Exception, why: str) -> None:
-    bench = Bench()
+@on_bench
+async def test_a_push_that_raises_is_unsure_and_the_queue_runs(
+    bench: Bench, answer: Exception, why: str
+) -> None:
     bench.slurm.answers = [answer]
     bench.want(DRAIN)
     await asyncio.sleep(5)
     assert [one.outcome for one in bench.reports] == [Unsure(DRAIN, why), Done(DRAIN)]
 
 
-@in_virtual_time
-async def test_a_push_that_hangs_is_unsure_after_a_minute() -> None:
-    bench = Bench()
+@on_bench
+async def test_a_push_that_hangs_is_unsure_after_a_minute(bench: Bench) -> None:
     bench.slurm.seconds = 1e9
     bench.want(DRAIN)
     await asyncio.sleep(PUSH_LIMIT_S + 0.1)
@@ -178,9 +172,8 @@ async def test_a_push_that_hangs_is_unsure_after_a_minute() -> None:
     assert bench.reports[0].answered_s == 1000 + PUSH_LIMIT_S
 
 
-@in_virtual_time
-async def test_a_push_with_a_wrong_number_of_answers_is_unsure_for_all_writes() -> None:
-    bench = Bench()
+@on_bench
+async def test_a_push_with_a_wrong_number_of_answers_is_unsure_for_all_writes(bench: Bench) -> None:
 
     async def short(actions: Sequence[Action]) -> Sequence[Outcome]:
         return [Done(action) for action in actions][:-1]
@@ -193,9 +186,8 @@ async def test_a_push_with_a_wrong_number_of_answers_is_unsure_for_all_writes() 
     ]
 
 
-@in_virtual_time
-async def test_finish_starts_no_write_and_awaits_those_in_flight_F10() -> None:
-    bench = Bench()
+@on_bench
+async def test_finish_starts_no_write_and_awaits_those_in_flight_F10(bench: Bench) -> None:
     bench.slurm.seconds = 2
     bench.want(DRAIN)
     await asyncio.sleep(0.1)
@@ -207,9 +199,8 @@ async def test_finish_starts_no_write_and_awaits_those_in_flight_F10() -> None:
     assert [one.outcome for one in bench.reports] == [Done(DRAIN)]
 
 
-@in_virtual_time
-async def test_finish_waits_at_most_its_grace_period_F10() -> None:
-    bench = Bench()
+@on_bench
+async def test_finish_waits_at_most_its_grace_period_F10(bench: Bench) -> None:
     bench.slurm.seconds = 50
     bench.want(DRAIN)
     await asyncio.sleep(0.1)
@@ -234,9 +225,8 @@ async def test_a_fact_of_a_key_whose_target_another_key_took_and_ended_writes_ag
     assert bench.kube.times == [0, 1]
 
 
-@in_virtual_time
-async def test_a_key_may_end_a_write_whose_target_another_key_took_and_ended() -> None:
-    bench = Bench()
+@on_bench
+async def test_a_key_may_end_a_write_whose_target_another_key_took_and_ended(bench: Bench) -> None:
     bench.want(DRAIN)
     await asyncio.sleep(1)
     bench.want(DRAIN, key=OTHER)

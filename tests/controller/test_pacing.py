@@ -11,12 +11,11 @@ from sunk_sync.controller.workqueue import Limits
 from sunk_sync.core.model.actions import Action, GetObject, SetMetadata, SetScheduled
 from sunk_sync.core.model.facts import Reference
 from tests.kit.clock import in_virtual_time
-from tests.kit.outbox import KEY, OTHER, POD, Bench, shown, unsure
+from tests.kit.outbox import KEY, OTHER, POD, Bench, on_bench, shown, unsure
 
 
-@in_virtual_time
-async def test_a_write_undone_before_its_answer_waits_for_the_pace_of_its_object_M1() -> None:
-    bench = Bench()
+@on_bench
+async def test_a_write_undone_before_its_answer_waits_for_its_pace_M1(bench: Bench) -> None:
     bench.kube.seconds = 0.1
     await bench.change_facts_in_flight(shown("a"), shown("a"), after_s=0.05)
     assert bench.kube.times == [0, pytest.approx(0.1 + PACE_S)]
@@ -32,11 +31,10 @@ async def test_a_write_undone_before_its_answer_waits_for_the_pace_of_its_object
     ],
     ids=["conditions", "unknown", "metadata", "a read"],
 )
-@in_virtual_time
+@on_bench
 async def test_an_undone_write_repeats_once_a_second_M1(
-    desired: Action, times: list[float]
+    bench: Bench, desired: Action, times: list[float]
 ) -> None:
-    bench = Bench()
     bench.want(desired)
     await asyncio.sleep(0.3)
     bench.outbox.facts_changed(KEY)
@@ -45,9 +43,8 @@ async def test_an_undone_write_repeats_once_a_second_M1(
     assert bench.kube.times == times
 
 
-@in_virtual_time
-async def test_conditions_of_one_object_are_written_at_most_once_a_second_M1() -> None:
-    bench = Bench()
+@on_bench
+async def test_conditions_of_one_object_are_written_at_most_once_a_second_M1(bench: Bench) -> None:
     for number in range(25):
         bench.want(shown(str(number)))
         await asyncio.sleep(0.1)
@@ -56,9 +53,8 @@ async def test_conditions_of_one_object_are_written_at_most_once_a_second_M1() -
     assert bench.kube.actions[-1] == shown("24")
 
 
-@in_virtual_time
-async def test_the_pace_holds_when_a_write_ends_and_returns_M1() -> None:
-    bench = Bench()
+@on_bench
+async def test_the_pace_holds_when_a_write_ends_and_returns_M1(bench: Bench) -> None:
     for number in range(3):
         bench.want(shown(str(number)))
         await asyncio.sleep(0.2)
@@ -74,10 +70,11 @@ async def test_the_pace_holds_when_a_write_ends_and_returns_M1() -> None:
 @pytest.mark.parametrize(
     ("reason", "after_s"), [("Unschedulable", WAITING_PACE_S), ("SlurmJobCancelled", PACE_S)]
 )
-@in_virtual_time
-async def test_why_a_pod_waits_is_written_once_a_minute_P26(reason: str, after_s: float) -> None:
+@on_bench
+async def test_a_reason_is_written_once_a_minute_P26(
+    bench: Bench, reason: str, after_s: float
+) -> None:
     """A cancelled job is shown soon (P17)."""
-    bench = Bench()
     bench.want(SetScheduled(POD, "Unschedulable", "waits"))
     await asyncio.sleep(0.5)
     bench.outbox.facts_changed(KEY)
@@ -86,10 +83,9 @@ async def test_why_a_pod_waits_is_written_once_a_minute_P26(reason: str, after_s
     assert bench.kube.times == [0, after_s]
 
 
-@in_virtual_time
-async def test_a_new_pod_of_the_same_name_gets_its_reason_at_once_P26() -> None:
+@on_bench
+async def test_a_new_pod_of_the_same_name_gets_its_reason_at_once_P26(bench: Bench) -> None:
     """A StatefulSet gives the next Pod the same name."""
-    bench = Bench()
     bench.want(SetScheduled(POD, "Unschedulable", "waits"))
     await asyncio.sleep(5)
     bench.want()
@@ -99,9 +95,8 @@ async def test_a_new_pod_of_the_same_name_gets_its_reason_at_once_P26() -> None:
     assert bench.kube.times == [0, 5]
 
 
-@in_virtual_time
-async def test_a_reason_that_was_not_written_starts_no_minute_P26() -> None:
-    bench = Bench()
+@on_bench
+async def test_a_reason_that_was_not_written_starts_no_minute_P26(bench: Bench) -> None:
     bench.kube.answers = [unsure]
     bench.want(SetScheduled(POD, "Unschedulable", "waits: None"))
     await asyncio.sleep(0.05)
@@ -122,9 +117,8 @@ async def test_unknown_is_written_at_most_a_hundred_times_a_second_M2() -> None:
     assert bench.kube.times[-1] == pytest.approx(2.99, abs=0.02)
 
 
-@in_virtual_time
-async def test_after_a_second_the_rate_of_unknown_is_free_again_M2() -> None:
-    bench = Bench()
+@on_bench
+async def test_after_a_second_the_rate_of_unknown_is_free_again_M2(bench: Bench) -> None:
     for number in range(100):
         pod = Reference("Node", "", f"n{number}", "u")
         bench.want(shown("", "Unknown", pod), key=("host", f"n{number}"))
@@ -134,9 +128,8 @@ async def test_after_a_second_the_rate_of_unknown_is_free_again_M2() -> None:
     assert bench.kube.times[-1] == pytest.approx(1.1)
 
 
-@in_virtual_time
-async def test_after_unknown_a_known_state_waits_for_the_pace_of_its_object_M2() -> None:
-    bench = Bench()
+@on_bench
+async def test_after_unknown_a_known_state_waits_for_its_pace_M2(bench: Bench) -> None:
     bench.kube.seconds = 0.1
     bench.want(shown("", "Unknown"))
     await asyncio.sleep(0.05)
@@ -145,9 +138,8 @@ async def test_after_unknown_a_known_state_waits_for_the_pace_of_its_object_M2()
     assert bench.kube.times == [0, pytest.approx(0.1 + PACE_S)]
 
 
-@in_virtual_time
-async def test_unknown_waits_for_the_pace_of_its_object_M1() -> None:
-    bench = Bench()
+@on_bench
+async def test_unknown_waits_for_the_pace_of_its_object_M1(bench: Bench) -> None:
     bench.want(shown("a"))
     await asyncio.sleep(0.3)
     bench.want(shown("", "Unknown"))

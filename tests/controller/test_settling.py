@@ -19,7 +19,7 @@ from sunk_sync.core.model.actions import (
 from sunk_sync.core.model.job_description import JobDescription
 from tests.kit.build import identity, pod
 from tests.kit.clock import in_virtual_time
-from tests.kit.outbox import AGAIN, DRAIN, KEY, LIFT, POD, Bench, refused
+from tests.kit.outbox import AGAIN, DRAIN, KEY, LIFT, POD, Bench, on_bench, refused
 
 CANCEL = CancelJob(job_id="7", name="k8s/ns/p1/1", identity=identity(pod()), replaced=True)
 SUBMIT = SubmitJob(name="k8s/ns/p1/1", identity=identity(pod()), description=JobDescription())
@@ -44,10 +44,9 @@ async def test_a_submitted_job_is_not_submitted_again_as_another_kind() -> None:
     assert bench.jobs.actions == [first]
 
 
-@in_virtual_time
-async def test_a_cancel_that_slurm_forgot_is_sent_once_more_P21() -> None:
+@on_bench
+async def test_a_cancel_that_slurm_forgot_is_sent_once_more_P21(bench: Bench) -> None:
     """In seed 241117 slurmctld was killed a moment later, and the job ran on."""
-    bench = Bench()
     bench.want(CANCEL)
     await bench.sweep_for(31)
     bench.want()
@@ -57,10 +56,9 @@ async def test_a_cancel_that_slurm_forgot_is_sent_once_more_P21() -> None:
     assert 30 <= bench.jobs.times[1] < 32
 
 
-@in_virtual_time
-async def test_a_job_that_slurm_forgot_before_a_listing_is_submitted_once_more_F1() -> None:
+@on_bench
+async def test_a_job_missing_from_a_listing_is_submitted_once_more_F1(bench: Bench) -> None:
     """In seed 551917 a listing without it was newer than its slow answer."""
-    bench = Bench()
     bench.want(SUBMIT)
     await bench.sweep_for(31)
     bench.want()
@@ -71,10 +69,9 @@ async def test_a_job_that_slurm_forgot_before_a_listing_is_submitted_once_more_F
     assert 30 <= again_s < 32
 
 
-@in_virtual_time
-async def test_a_listing_that_did_not_count_is_requested_once_more_P21() -> None:
+@on_bench
+async def test_a_listing_that_did_not_count_is_requested_once_more_P21(bench: Bench) -> None:
     """In seed 290258 a watch broke off during the listing."""
-    bench = Bench()
     bench.want(Relist("pods", 1.0))
     await bench.sweep_for(31)
     first_s, again_s = bench.kube.times
@@ -82,9 +79,8 @@ async def test_a_listing_that_did_not_count_is_requested_once_more_P21() -> None
     assert 30 <= again_s < 32
 
 
-@in_virtual_time
-async def test_a_refused_write_is_sent_again_only_after_a_fact_of_its_key() -> None:
-    bench = Bench()
+@on_bench
+async def test_a_refused_write_is_sent_again_only_after_a_fact_of_its_key(bench: Bench) -> None:
     bench.slurm.answers = [refused, refused]
     for _ in range(3):
         bench.want(DRAIN)
@@ -96,9 +92,8 @@ async def test_a_refused_write_is_sent_again_only_after_a_fact_of_its_key() -> N
     assert bench.slurm.times == [0, 30]
 
 
-@in_virtual_time
-async def test_a_done_write_is_never_retried() -> None:
-    bench = Bench()
+@on_bench
+async def test_a_done_write_is_never_retried(bench: Bench) -> None:
     bench.want(DRAIN)
     await asyncio.sleep(2 * REFUSED_AGAIN_S)
     bench.outbox.sweep()
@@ -106,10 +101,9 @@ async def test_a_done_write_is_never_retried() -> None:
     assert bench.slurm.times == [0]
 
 
-@in_virtual_time
-async def test_a_refusal_is_retried_after_five_minutes_without_any_fact() -> None:
+@on_bench
+async def test_a_refusal_is_retried_after_five_minutes_without_any_fact(bench: Bench) -> None:
     """Permissions change without a fact."""
-    bench = Bench()
     bench.slurm.answers = [refused]
     bench.want(DRAIN)
     for _ in range(7):
@@ -118,9 +112,8 @@ async def test_a_refusal_is_retried_after_five_minutes_without_any_fact() -> Non
     assert bench.slurm.times == [0, REFUSED_AGAIN_S]
 
 
-@in_virtual_time
-async def test_sweeps_do_not_repeat_a_slow_retry_of_a_refusal() -> None:
-    bench = Bench()
+@on_bench
+async def test_sweeps_do_not_repeat_a_slow_retry_of_a_refusal(bench: Bench) -> None:
     bench.slurm.answers = [refused]
     bench.slurm.seconds = 50
     bench.want(DRAIN)
@@ -130,9 +123,8 @@ async def test_sweeps_do_not_repeat_a_slow_retry_of_a_refusal() -> None:
     assert bench.slurm.times == [0, 360]
 
 
-@in_virtual_time
-async def test_a_dropped_refusal_is_not_retried() -> None:
-    bench = Bench()
+@on_bench
+async def test_a_dropped_refusal_is_not_retried(bench: Bench) -> None:
     bench.slurm.answers = [refused]
     bench.want(DRAIN)
     await asyncio.sleep(1)
@@ -153,9 +145,10 @@ async def test_a_dropped_refusal_is_not_retried() -> None:
     ],
     ids=["an Event", "a listing", "a read", "a write"],
 )
-@in_virtual_time
-async def test_facts_repeat_no_event_and_no_listing(action: Action, times: list[float]) -> None:
-    bench = Bench()
+@on_bench
+async def test_facts_repeat_no_event_and_no_listing(
+    bench: Bench, action: Action, times: list[float]
+) -> None:
     for _ in range(3):
         bench.want(action)
         await asyncio.sleep(1)
@@ -163,10 +156,9 @@ async def test_facts_repeat_no_event_and_no_listing(action: Action, times: list[
     assert bench.kube.times == times
 
 
-@in_virtual_time
-async def test_a_write_that_a_watch_event_ended_before_its_answer_can_return() -> None:
+@on_bench
+async def test_a_write_that_a_watch_event_ended_before_its_answer_can_return(bench: Bench) -> None:
     """The watch is often faster than the answer."""
-    bench = Bench()
     bench.slurm.seconds = 1
     await bench.change_facts_in_flight(DRAIN, after_s=0.5)
     bench.want(DRAIN)
@@ -174,27 +166,24 @@ async def test_a_write_that_a_watch_event_ended_before_its_answer_can_return() -
     assert bench.slurm.times == [0, 5.5]
 
 
-@in_virtual_time
-async def test_a_write_undone_before_its_answer_is_repeated() -> None:
+@on_bench
+async def test_a_write_undone_before_its_answer_is_repeated(bench: Bench) -> None:
     """The fact that it is undone is older than the answer."""
-    bench = Bench()
     bench.slurm.seconds = 1
     await bench.change_facts_in_flight(DRAIN, DRAIN, after_s=0.5)
     assert bench.slurm.times == [0, 1 + BACKOFF_FIRST_S]
 
 
-@in_virtual_time
-async def test_another_write_on_the_target_waits_only_for_the_answer() -> None:
-    bench = Bench()
+@on_bench
+async def test_another_write_on_the_target_waits_only_for_the_answer(bench: Bench) -> None:
     bench.slurm.seconds = 1
     await bench.change_facts_in_flight(DRAIN, LIFT, after_s=0.5)
     assert bench.slurm.times == [0, 1]
 
 
-@in_virtual_time
-async def test_a_write_that_ends_with_its_answer_is_not_repeated() -> None:
+@on_bench
+async def test_a_write_that_ends_with_its_answer_is_not_repeated(bench: Bench) -> None:
     """The loop has time to process the answer."""
-    bench = Bench()
     bench.slurm.seconds = 1
     bench.want(DRAIN)
     await asyncio.sleep(0.5)
@@ -205,9 +194,8 @@ async def test_a_write_that_ends_with_its_answer_is_not_repeated() -> None:
     assert bench.slurm.times == [0]
 
 
-@in_virtual_time
-async def test_an_event_whose_cause_comes_back_is_recorded_again() -> None:
-    bench = Bench()
+@on_bench
+async def test_an_event_whose_cause_comes_back_is_recorded_again(bench: Bench) -> None:
     for _ in range(2):
         bench.want(RecordEvent(POD, "Warning", "X", "text"))
         await asyncio.sleep(1)
@@ -216,9 +204,8 @@ async def test_an_event_whose_cause_comes_back_is_recorded_again() -> None:
     assert bench.kube.times == [0, 2]
 
 
-@in_virtual_time
-async def test_an_old_refusal_does_not_disturb_the_write_in_flight() -> None:
-    bench = Bench()
+@on_bench
+async def test_an_old_refusal_does_not_disturb_the_write_in_flight(bench: Bench) -> None:
     bench.slurm.answers = [refused]
     bench.want(DRAIN)
     await asyncio.sleep(REFUSED_AGAIN_S)

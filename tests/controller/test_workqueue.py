@@ -19,12 +19,11 @@ from sunk_sync.core.model.actions import (
 )
 from sunk_sync.core.model.facts import Reference
 from tests.kit.clock import in_virtual_time
-from tests.kit.outbox import AGAIN, DRAIN, OTHER, POD, Bench, shown, unsure
+from tests.kit.outbox import AGAIN, DRAIN, OTHER, POD, Bench, on_bench, shown, unsure
 
 
-@in_virtual_time
-async def test_a_write_wanted_several_times_is_queued_once() -> None:
-    bench = Bench()
+@on_bench
+async def test_a_write_wanted_several_times_is_queued_once(bench: Bench) -> None:
     bench.slurm.seconds = 1
     bench.want(Drain("busy", "x"), key=OTHER)
     await asyncio.sleep(0.1)
@@ -42,9 +41,8 @@ async def test_a_write_wanted_several_times_is_queued_once() -> None:
 
 
 @pytest.mark.parametrize("desired", [DRAIN, shown("a")], ids=["Slurm", "Kubernetes"])
-@in_virtual_time
-async def test_no_write_is_sent_while_its_batch_grows(desired: Action) -> None:
-    bench = Bench()
+@on_bench
+async def test_no_write_is_sent_while_its_batch_grows(bench: Bench, desired: Action) -> None:
     bench.outbox.gather(on=True)
     bench.want(desired)
     await asyncio.sleep(1)
@@ -53,9 +51,8 @@ async def test_no_write_is_sent_while_its_batch_grows(desired: Action) -> None:
     assert bench.slurm.times + bench.kube.times == [1]
 
 
-@in_virtual_time
-async def test_drains_are_sent_before_comments_and_reads_before_conditions() -> None:
-    bench = Bench()
+@on_bench
+async def test_drains_are_sent_before_comments_and_reads_before_conditions(bench: Bench) -> None:
     bench.slurm.seconds = bench.kube.seconds = 1
     bench.want(Drain("busy", "x"), GetObject("Pod", "a", "busy", 0.0), key=OTHER)
     await asyncio.sleep(0.1)
@@ -129,9 +126,8 @@ def test_drains_before_reads_before_marks_before_conditions(sooner: Action, late
     assert urgency(sooner) < urgency(later)
 
 
-@in_virtual_time
-async def test_the_depth_of_a_queue_counts_waiting_writes_and_not_those_in_flight() -> None:
-    bench = Bench()
+@on_bench
+async def test_the_depth_of_a_queue_counts_waiting_writes_alone(bench: Bench) -> None:
     bench.slurm.seconds = 1
     for number in range(3):
         bench.want(Drain(f"n{number}", "x"), key=("host", f"n{number}"))

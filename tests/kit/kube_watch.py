@@ -1,7 +1,7 @@
 """A watch that runs against an API server whose answers a test writes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from aiohttp import web
@@ -11,7 +11,7 @@ from sunk_sync.kube.api.client import Restores
 from sunk_sync.kube.read.selection import Selection
 from sunk_sync.kube.read.watch import Watch
 from tests.kit.selections import nodes
-from tests.kube.recorded.server import ApiServer, Ear, page, refusal, serving, stream
+from tests.kube.recorded.server import ApiServer, Ear, node, page, refusal, serving, stream
 
 Step = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -55,6 +55,12 @@ def refuses(code: int, reason: str, **headers: str) -> Step:
 
 NO_WATCH_LIST = refuses(422, "Invalid")
 QUIET = streams()
+PAGE = lists(node("a", 3), version=7)
+
+
+def without_watch_lists(*watches: Step, pages: Sequence[Step] = (PAGE,)) -> Script:
+    """Answer lists with these pages, and only watches from a version with a stream."""
+    return Script(lists=list(pages), watches=[NO_WATCH_LIST, *watches])
 
 
 class Running:

@@ -1,7 +1,10 @@
 """An outbox between fake authorities, in virtual time."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import wraps
+from inspect import Signature, signature
+from typing import Any
 
 from sunk_sync.controller.outbox import Outbox, WriteReport, Writers
 from sunk_sync.controller.workqueue import Limits
@@ -9,7 +12,7 @@ from sunk_sync.core.model.actions import Action, Drain, SetConditions, Target, U
 from sunk_sync.core.model.facts import Reference
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from tests.kit.build import condition
-from tests.kit.clock import now
+from tests.kit.clock import now, run
 
 KEY, OTHER = ("host", "n1"), ("host", "n2")
 POD = Reference("Pod", "slurm", "p", "u")
@@ -91,6 +94,21 @@ class Bench:
         self.outbox.facts_changed(KEY)
         self.want(*then)
         await asyncio.sleep(5)
+
+
+def on_bench(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Let pytest run an async test in virtual time, with a new bench as its first argument."""
+
+    @wraps(test)
+    def whole(*args: Any, **given: Any) -> None:
+        async def steps() -> None:
+            await test(Bench(), *args, **given)
+
+        run(steps())
+
+    _, *others = signature(test).parameters.values()
+    whole.__signature__ = Signature(others)  # type: ignore[attr-defined]
+    return whole
 
 
 def unsure(action: Action) -> Outcome:

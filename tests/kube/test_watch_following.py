@@ -11,7 +11,7 @@ from sunk_sync.kube.read import watch
 from sunk_sync.kube.read.watch import Watch
 from tests.kit.kube_watch import (
     LISTED,
-    NO_WATCH_LIST,
+    PAGE,
     QUIET,
     Running,
     Script,
@@ -20,52 +20,39 @@ from tests.kit.kube_watch import (
     refuses,
     running,
     streams,
+    without_watch_lists,
 )
 from tests.kit.selections import nodes
 from tests.kube.recorded.server import Ear, bookmark, event, node, serving, status
 
-EMPTY = ("ListingStarted", "ListingEnded")
-
 
 async def test_a_line_in_several_packets_is_one_event_F3() -> None:
     line = event("MODIFIED", node("a", 8))
-    script = Script(
-        lists=[lists(version=7)],
-        watches=[NO_WATCH_LIST, streams(line[:5], line[5:40], line[40:] + line[:1])],
-    )
+    script = without_watch_lists(streams(line[:5], line[5:40], line[40:] + line[:1]))
     async with running(script) as run:
-        await run.ear.hears(*EMPTY, "Observed a")
+        await run.ear.hears(*LISTED, "Observed a")
 
 
 async def test_a_broken_stream_continues_from_its_last_version_F3() -> None:
     line = event("MODIFIED", node("a", 8))
-    script = Script(
-        lists=[lists(version=7)],
-        watches=[NO_WATCH_LIST, streams(line + line[:30], then="break"), streams(line)],
-    )
+    script = without_watch_lists(streams(line + line[:30], then="break"), streams(line))
     async with running(script) as run:
-        await run.ear.hears(*EMPTY, "Observed a", "Observed a")
+        await run.ear.hears(*LISTED, "Observed a", "Observed a")
     assert run.watched_from() == ["", "7", "8"]
 
 
 async def test_a_stream_continues_from_its_last_bookmark() -> None:
-    script = Script(
-        lists=[lists(version=7)],
-        watches=[NO_WATCH_LIST, streams(bookmark("Node", 55), then="end"), QUIET],
-    )
+    script = without_watch_lists(streams(bookmark("Node", 55), then="end"), QUIET)
     async with running(script) as run:
         await run.watches_from("55")
-        assert run.ear.kinds() == ["ListingStarted", "ListingEnded"]
+        assert run.ear.kinds() == LISTED
 
 
 @pytest.mark.parametrize(
     "gone", [streams(event("ERROR", status(410, "Expired"))), refuses(410, "Expired")]
 )
 async def test_410_leads_to_a_fresh_listing_F3(gone: Step) -> None:
-    script = Script(
-        lists=[lists(node("a", 3), version=7)],
-        watches=[NO_WATCH_LIST, gone, streams(event("DELETED", node("a", 9)))],
-    )
+    script = without_watch_lists(gone, streams(event("DELETED", node("a", 9))))
     async with running(script) as run:
         await run.ear.hears(*LISTED, "Lost", *LISTED, "Deleted a")
     assert run.ear.news[-1] == Deleted("nodes", "", "a", "uid-a", 9.0)
@@ -73,18 +60,12 @@ async def test_410_leads_to_a_fresh_listing_F3(gone: Step) -> None:
 
 async def test_after_an_outage_the_source_is_confirmed_without_a_listing_F3() -> None:
     """Confirmed has the time when the server last answered."""
-    script = Script(
-        lists=[lists(version=7)],
-        watches=[
-            NO_WATCH_LIST,
-            streams(bookmark("Node", 8), then="break"),
-            *[refuses(503, "Unavailable")] * 2,
-            QUIET,
-        ],
+    script = without_watch_lists(
+        streams(bookmark("Node", 8), then="break"), *[refuses(503, "Unavailable")] * 2, QUIET
     )
     async with running(script) as run:
-        await run.ear.hears(*EMPTY, "Lost", "Confirmed")
-    started, _, lost, confirmed = run.ear.news
+        await run.ear.hears(*LISTED, "Lost", "Confirmed")
+    started, _, _, lost, confirmed = run.ear.news
     assert isinstance(started, ListingStarted)
     assert isinstance(lost, Lost)
     assert isinstance(confirmed, Confirmed)
@@ -100,19 +81,13 @@ async def test_after_refused_connections_the_source_is_listed_again_F3() -> None
         request.transport.abort()
         return web.Response()
 
-    script = Script(
-        lists=[lists(node("a", 3), version=7)],
-        watches=[NO_WATCH_LIST, streams(bookmark("Node", 8), then="break"), *[drop] * 4, QUIET],
-    )
+    script = without_watch_lists(streams(bookmark("Node", 8), then="break"), *[drop] * 4, QUIET)
     async with running(script) as run:
         await run.ear.hears(*LISTED, "Lost", "Lost", *LISTED)
 
 
 async def test_the_same_garbage_three_times_leads_to_a_listing_F4() -> None:
-    script = Script(
-        lists=[lists(node("a", 3), version=7)],
-        watches=[NO_WATCH_LIST, *[streams(b"<html>\n")] * 3, QUIET],
-    )
+    script = without_watch_lists(*[streams(b"<html>\n")] * 3, QUIET)
     async with running(script) as run:
         await run.ear.hears(*LISTED, "Lost", *LISTED)
     assert run.watched_from()[:4] == ["", "7", "7", "7"]
@@ -122,12 +97,9 @@ async def test_a_connection_without_bookmarks_is_lost_and_listed_again_F3(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(watch, "SILENCE_S", 0.1)
-    script = Script(
-        lists=[lists(version=7)],
-        watches=[NO_WATCH_LIST, QUIET, streams(event("ADDED", node("a", 8)))],
-    )
+    script = without_watch_lists(QUIET, streams(event("ADDED", node("a", 8))))
     async with running(script) as run:
-        await run.ear.hears(*EMPTY, "Lost", *EMPTY, "Observed a")
+        await run.ear.hears(*LISTED, "Lost", *LISTED, "Observed a")
 
 
 @pytest.mark.parametrize("as_watch_list", [False, True])
@@ -137,25 +109,27 @@ async def test_a_stream_that_was_silent_before_it_broke_leads_to_a_listing_F3(
     """Meanwhile etcd may have been restored, and its version may have passed ours."""
     monkeypatch.setattr(watch, "DEAD_S", 0.1)
     silence = asyncio.Event()
-    end = [bookmark("Node", 7, ends_listing=True)] if as_watch_list else []
-    breaks = streams(*end, silence, then="break")
-    relisted = streams(bookmark("Node", 8, ends_listing=True))
-    script = Script(
-        lists=[lists(version=7)],
-        watches=[breaks, relisted] if as_watch_list else [NO_WATCH_LIST, breaks, QUIET],
-    )
+    if as_watch_list:
+        first = [event("ADDED", node("a", 3)), bookmark("Node", 7, ends_listing=True)]
+        again = [event("ADDED", node("a", 3)), bookmark("Node", 8, ends_listing=True)]
+        script = Script(
+            lists=[PAGE], watches=[streams(*first, silence, then="break"), streams(*again)]
+        )
+    else:
+        script = without_watch_lists(streams(silence, then="break"), QUIET)
     async with running(script) as run:
-        await run.ear.hears(*EMPTY)
+        await run.ear.hears(*LISTED)
         await asyncio.sleep(0.2)
         silence.set()
-        await run.ear.hears(*EMPTY, "Lost", *EMPTY)
+        await run.ear.hears(*LISTED, "Lost", *LISTED)
 
 
 async def test_a_server_with_a_lower_version_was_restored_and_is_listed_again() -> None:
     """A watch from a future version stays silent."""
-    script = Script(
-        lists=[lists(node("a", 3), version=5000), lists(node("a", 2), version=20)],
-        watches=[NO_WATCH_LIST, streams(bookmark("Node", 5001), then="break"), QUIET],
+    script = without_watch_lists(
+        streams(bookmark("Node", 5001), then="break"),
+        QUIET,
+        pages=[lists(node("a", 3), version=5000), lists(node("a", 2), version=20)],
     )
     async with running(script) as run:
         await run.ear.hears(*LISTED, "Lost", *LISTED)
@@ -173,9 +147,10 @@ async def test_a_restore_that_another_watch_noticed_leads_to_a_listing() -> None
         runs[0].restores.count += 1
         return await streams(event("ADDED", node("b", 8)))(request)
 
-    script = Script(
-        lists=[lists(node("a", 3), version=7), lists(node("a", 12), version=12)],
-        watches=[NO_WATCH_LIST, another_notices, streams(event("ADDED", node("c", 13)))],
+    script = without_watch_lists(
+        another_notices,
+        streams(event("ADDED", node("c", 13))),
+        pages=[PAGE, lists(node("a", 12), version=12)],
     )
     async with running(script) as run:
         runs.append(run)
@@ -185,9 +160,9 @@ async def test_a_restore_that_another_watch_noticed_leads_to_a_listing() -> None
 
 async def test_an_unreadable_object_is_reported_and_the_others_are_read_F7() -> None:
     bad = node("bad", 8, unschedulable="perhaps")
-    script = Script(
-        lists=[lists(bad, node("a", 3), version=7)],
-        watches=[NO_WATCH_LIST, streams(event("ADDED", {**bad}), event("ADDED", node("b", 9)))],
+    script = without_watch_lists(
+        streams(event("ADDED", {**bad}), event("ADDED", node("b", 9))),
+        pages=[lists(bad, node("a", 3), version=7)],
     )
     async with running(script) as run:
         await run.ear.hears(*LISTED, "Observed b")
@@ -195,7 +170,7 @@ async def test_an_unreadable_object_is_reported_and_the_others_are_read_F7() -> 
 
 
 async def test_after_a_minute_of_failures_the_loss_is_reported_as_blind() -> None:
-    script = Script(lists=[refuses(503, "Unavailable")], watches=[NO_WATCH_LIST])
+    script = without_watch_lists(pages=[refuses(503, "Unavailable")])
     async with serving(script) as (_, client):
         ear = Ear()
         now_s = 0.0

@@ -10,21 +10,23 @@ from sunk_sync.kube.read import watch
 from tests.kit.kube_watch import (
     LISTED,
     NO_WATCH_LIST,
+    PAGE,
     QUIET,
     Script,
     lists,
     refuses,
     running,
     streams,
+    without_watch_lists,
 )
 from tests.kit.selections import slurmd_pods
 from tests.kube.recorded.server import bookmark, event, node, pod, recorded, status
 
 
 async def test_a_list_is_read_page_by_page_and_watched_from_its_version() -> None:
-    script = Script(
-        lists=[lists(node("a", 3), version=7, next_="more"), lists(node("b", 5), version=7)],
-        watches=[NO_WATCH_LIST, streams(event("MODIFIED", node("a", 8)))],
+    script = without_watch_lists(
+        streams(event("MODIFIED", node("a", 8))),
+        pages=[lists(node("a", 3), version=7, next_="more"), lists(node("b", 5), version=7)],
     )
     async with running(script) as run:
         await run.ear.hears(
@@ -62,7 +64,7 @@ async def test_a_recorded_watch_list_is_a_listing() -> None:
 
 async def test_after_one_422_no_watch_list_is_requested_again() -> None:
     gone = streams(event("ERROR", status(410, "Expired")))
-    script = Script(lists=[lists(node("a", 3), version=7)], watches=[NO_WATCH_LIST, gone, QUIET])
+    script = without_watch_lists(gone, QUIET)
     async with running(script) as run:
         await run.ear.hears(*LISTED, "Lost", *LISTED)
     assert sum("sendInitialEvents" in query for query in run.server.queries()) == 1
@@ -70,8 +72,7 @@ async def test_after_one_422_no_watch_list_is_requested_again() -> None:
 
 async def test_after_a_broken_watch_list_pages_are_read() -> None:
     script = Script(
-        lists=[lists(node("a", 3), version=7)],
-        watches=[streams(event("ADDED", node("half", 2)), then="end"), QUIET],
+        lists=[PAGE], watches=[streams(event("ADDED", node("half", 2)), then="end"), QUIET]
     )
     async with running(script) as run:
         await run.ear.hears(*LISTED)
@@ -82,22 +83,19 @@ async def test_after_a_watch_list_without_its_bookmark_pages_are_read(
 ) -> None:
     """With an old etcd the bookmark never comes."""
     monkeypatch.setattr(watch, "LIST_DEADLINE_S", 0.1)
-    script = Script(
-        lists=[lists(node("a", 3), version=7)],
-        watches=[streams(event("ADDED", node("half", 2))), QUIET],
-    )
+    script = Script(lists=[PAGE], watches=[streams(event("ADDED", node("half", 2))), QUIET])
     async with running(script) as run:
         await run.ear.hears(*LISTED)
 
 
 async def test_an_expired_continue_token_restarts_the_listing_F3() -> None:
-    script = Script(
-        lists=[
+    script = without_watch_lists(
+        QUIET,
+        pages=[
             lists(node("a", 3), version=7, next_="more"),
             refuses(410, "Expired"),
             lists(node("a", 3), version=9),
         ],
-        watches=[NO_WATCH_LIST, QUIET],
     )
     async with running(script) as run:
         await run.ear.hears("ListingStarted", "Observed a", "Lost", *LISTED)
@@ -105,14 +103,14 @@ async def test_an_expired_continue_token_restarts_the_listing_F3() -> None:
 
 async def test_retry_after_is_awaited_F8() -> None:
     busy = refuses(429, "TooManyRequests", **{"Retry-After": "7"})
-    script = Script(lists=[busy, lists(node("a", 3), version=7)], watches=[NO_WATCH_LIST, QUIET])
+    script = without_watch_lists(QUIET, pages=[busy, PAGE])
     async with running(script) as run:
         await run.ear.hears("Lost", *LISTED)
     assert 7.0 in run.slept_s
 
 
 async def test_failures_are_retried_with_a_doubling_delay_of_at_most_5_s() -> None:
-    script = Script(lists=[refuses(503, "Unavailable")], watches=[NO_WATCH_LIST])
+    script = without_watch_lists(pages=[refuses(503, "Unavailable")])
     async with running(script) as run:
         async with asyncio.timeout(5):
             while len(run.slept_s) < 12:  # noqa: ASYNC110
@@ -124,7 +122,7 @@ async def test_failures_are_retried_with_a_doubling_delay_of_at_most_5_s() -> No
 
 async def test_rows_are_reported_in_slices_of_100() -> None:
     rows = [node(f"n{i}", i + 1) for i in range(500)]
-    script = Script(lists=[lists(*rows, version=600)], watches=[NO_WATCH_LIST, QUIET])
+    script = without_watch_lists(QUIET, pages=[lists(*rows, version=600)])
     sizes = []
     async with running(script) as run:
         tell = run.ear.tell
@@ -178,10 +176,7 @@ async def test_a_410_in_one_namespace_lists_all_namespaces_again() -> None:
 
 
 async def test_a_relist_is_a_complete_listing_while_the_stream_stays_open_S19() -> None:
-    script = Script(
-        lists=[lists(node("a", 3), version=7), lists(node("a", 3), version=12)],
-        watches=[NO_WATCH_LIST, QUIET],
-    )
+    script = without_watch_lists(QUIET, pages=[PAGE, lists(node("a", 3), version=12)])
     async with running(script) as run:
         await run.ear.hears(*LISTED)
         assert await run.watch.relist(0.0) is None
@@ -190,13 +185,8 @@ async def test_a_relist_is_a_complete_listing_while_the_stream_stays_open_S19() 
 
 
 async def test_a_failed_relist_says_why_and_does_not_end_S20() -> None:
-    script = Script(
-        lists=[
-            lists(node("a", 3), version=7),
-            lists(version=12, next_="more"),
-            refuses(500, "InternalError"),
-        ],
-        watches=[NO_WATCH_LIST, QUIET],
+    script = without_watch_lists(
+        QUIET, pages=[PAGE, lists(version=12, next_="more"), refuses(500, "InternalError")]
     )
     async with running(script) as run:
         await run.ear.hears(*LISTED)
