@@ -7,17 +7,14 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.controller.outbox import PUSH_LIMIT_S
-from sunk_sync.core.model.actions import Action, AnswerGate, Bind, CancelJob, SubmitJob
+from sunk_sync.core.model.actions import Action, AnswerGate, Bind
 from sunk_sync.core.model.facts import Attempt, BindTried, Reference
-from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.outcomes import Done, Outcome, Unsure
 from sunk_sync.core.model.timing import BINDING_S
 from tests.kit.build import identity, pod
-from tests.kit.outbox import OTHER, Bench, on_bench, unsure
+from tests.kit.outbox import CANCEL, OTHER, SUBMIT, Bench, on_bench, unsure
 
-CANCEL = CancelJob(job_id="7", name="k8s/ns/p1/1", identity=identity(pod()), replaced=True)
 BIND = Bind(Reference("Pod", "ns", "p1", "u1"), "kn1", "7", "n1")
-SUBMIT = SubmitJob(name="k8s/ns/p1/1", identity=identity(pod()), description=JobDescription())
 GO = AnswerGate(call=1, slurm_node="n1", go=True, why="")
 
 

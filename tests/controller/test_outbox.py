@@ -10,14 +10,11 @@ from sunk_sync.controller.outbox import PUSH_LIMIT_S, WriteReport
 from sunk_sync.controller.pacing import PACE_S
 from sunk_sync.controller.slots import SWEEP_STEP
 from sunk_sync.controller.workqueue import Limits
-from sunk_sync.core.model.actions import Action, Drain, GetObject, SubmitJob
-from sunk_sync.core.model.job_description import JobDescription
+from sunk_sync.core.model.actions import Action, Drain, GetObject
 from sunk_sync.core.model.outcomes import Done, Outcome, Unsure
-from tests.kit.build import identity, pod
 from tests.kit.clock import in_virtual_time, now
-from tests.kit.outbox import AGAIN, DRAIN, KEY, LIFT, OTHER, Bench, on_bench, shown
+from tests.kit.outbox import AGAIN, DRAIN, KEY, LIFT, OTHER, SUBMIT, Bench, on_bench, shown
 
-SUBMIT = SubmitJob(name="k8s/ns/p1/1", identity=identity(pod()), description=JobDescription())
 EDITED = replace(SUBMIT, identity=replace(SUBMIT.identity, digest="another"))
 MOVED = replace(SUBMIT, excluded=("n1",), identity=replace(SUBMIT.identity, hosts="another"))
 
@@ -101,11 +98,10 @@ async def test_a_write_no_longer_desired_is_dropped_with_its_slot(bench: Bench) 
     assert bench.slurm.actions == [Drain("n9", "k8s: busy")]
 
 
-@in_virtual_time
-async def test_a_sweep_visits_1000_targets_and_the_next_one_continues() -> None:
+@on_bench
+async def test_a_sweep_visits_1000_targets_and_the_next_one_continues(bench: Bench) -> None:
     """A hundred thousand at once would block the loop."""
     names = [f"n{number}" for number in range(2 * SWEEP_STEP + 1)]
-    bench = Bench()
     for name in names:
         bench.want(Drain(name, "k8s: a"), key=("host", name))
     await asyncio.sleep(1)
@@ -209,10 +205,11 @@ async def test_finish_waits_at_most_its_grace_period_F10(bench: Bench) -> None:
     assert bench.outbox.in_flight == 1
 
 
-@in_virtual_time
-async def test_a_fact_of_a_key_whose_target_another_key_took_and_ended_writes_again() -> None:
+@on_bench
+async def test_a_fact_of_a_key_whose_target_another_key_took_and_ended_writes_again(
+    bench: Bench,
+) -> None:
     look = GetObject("Pod", "slurm", "p", 0.0)
-    bench = Bench()
     bench.want(DRAIN, look)
     await asyncio.sleep(1)
     bench.want(DRAIN, key=OTHER)

@@ -7,34 +7,14 @@ from msgspec.structs import replace
 
 from sunk_sync.controller.backoff import BACKOFF_FIRST_S
 from sunk_sync.controller.settling import REFUSED_AGAIN_S
-from sunk_sync.core.model.actions import (
-    Action,
-    CancelJob,
-    GetObject,
-    RecordEvent,
-    Relist,
-    SetMetadata,
-    SubmitJob,
-)
-from sunk_sync.core.model.job_description import JobDescription
-from tests.kit.build import identity, pod
-from tests.kit.clock import in_virtual_time
-from tests.kit.outbox import AGAIN, DRAIN, KEY, LIFT, POD, Bench, on_bench, refused
-
-CANCEL = CancelJob(job_id="7", name="k8s/ns/p1/1", identity=identity(pod()), replaced=True)
-SUBMIT = SubmitJob(name="k8s/ns/p1/1", identity=identity(pod()), description=JobDescription())
+from sunk_sync.core.model.actions import Action, GetObject, RecordEvent, Relist, SetMetadata
+from tests.kit.outbox import AGAIN, CANCEL, DRAIN, KEY, LIFT, POD, SUBMIT, Bench, on_bench, refused
 
 
-@in_virtual_time
-async def test_a_submitted_job_is_not_submitted_again_as_another_kind() -> None:
+@on_bench
+async def test_a_submitted_job_is_not_submitted_again_as_another_kind(bench: Bench) -> None:
     """The other kind was decided before the answer to the submission."""
-    first = SubmitJob(
-        name="k8s/ns/p1/1",
-        identity=identity(pod()),
-        description=JobDescription(),
-        kind="allocation",
-    )
-    bench = Bench()
+    first = replace(SUBMIT, kind="allocation")
     bench.jobs.seconds = 1
     bench.want(first)
     await asyncio.sleep(0.1)
@@ -217,10 +197,11 @@ async def test_an_old_refusal_does_not_disturb_the_write_in_flight(bench: Bench)
     assert bench.slurm.actions == [DRAIN, AGAIN]
 
 
-@in_virtual_time
-async def test_a_fact_that_changes_while_an_event_is_in_flight_does_not_repeat_it() -> None:
+@on_bench
+async def test_a_fact_that_changes_while_an_event_is_in_flight_does_not_repeat_it(
+    bench: Bench,
+) -> None:
     event = RecordEvent(POD, "Warning", "SlurmNodeConflict", "two claims")
-    bench = Bench()
     bench.kube.seconds = 1
     bench.want(event)
     await asyncio.sleep(0.5)

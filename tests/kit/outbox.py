@@ -8,15 +8,27 @@ from typing import Any
 
 from sunk_sync.controller.outbox import Outbox, WriteReport, Writers
 from sunk_sync.controller.workqueue import Limits
-from sunk_sync.core.model.actions import Action, Drain, SetConditions, Target, Undrain, target_of
+from sunk_sync.core.model.actions import (
+    Action,
+    CancelJob,
+    Drain,
+    SetConditions,
+    SubmitJob,
+    Target,
+    Undrain,
+    target_of,
+)
 from sunk_sync.core.model.facts import Reference
+from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
-from tests.kit.build import condition
+from tests.kit.build import condition, identity, pod
 from tests.kit.clock import now, run
 
 KEY, OTHER = ("host", "n1"), ("host", "n2")
 POD = Reference("Pod", "slurm", "p", "u")
 DRAIN, AGAIN, LIFT = Drain("n1", "k8s: a"), Drain("n1", "k8s: b"), Undrain("n1", "lifted")
+CANCEL = CancelJob(job_id="7", name="k8s/ns/p1/1", identity=identity(pod()), replaced=True)
+SUBMIT = SubmitJob(name="k8s/ns/p1/1", identity=identity(pod()), description=JobDescription())
 ONE = Limits(concurrency=1, batch=1, leisurely=1)
 Answer = Callable[[Action], Outcome]
 

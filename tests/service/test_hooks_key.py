@@ -73,23 +73,21 @@ async def kept(secrets: Secrets) -> bytes | KubeError:
     return await keep_key(secrets, PLACE, make=lambda: KEY)
 
 
-async def test_an_existing_key_is_read_and_trimmed() -> None:
-    secrets = Secrets(b"a key of somebody\n")
-    assert await kept(secrets) == b"a key of somebody"
-    assert secrets.asked == ["GET"]
-
-
-async def test_an_empty_secret_is_filled_once() -> None:
-    secrets = Secrets(b"")
-    assert await kept(secrets) == KEY
-    assert await keep_key(secrets, PLACE, make=lambda: b"another") == KEY
-    assert secrets.asked == ["GET", "PATCH", "GET"]
-
-
-async def test_a_missing_secret_is_created_if_allowed() -> None:
-    secrets = Secrets()
-    assert await kept(secrets) == KEY
-    assert secrets.asked == ["GET", "POST"]
+@pytest.mark.parametrize(
+    ("before", "after", "asked"),
+    [
+        pytest.param(b"a key of somebody\n", b"a key of somebody", ["GET"], id="read and trimmed"),
+        pytest.param(b"", KEY, ["GET", "PATCH"], id="filled"),
+        pytest.param(None, KEY, ["GET", "POST"], id="created"),
+    ],
+)
+async def test_the_key_in_the_secret_is_kept(
+    before: bytes | None, after: bytes, asked: list[str]
+) -> None:
+    secrets = Secrets(before)
+    assert await kept(secrets) == after
+    assert await keep_key(secrets, PLACE, make=lambda: b"another") == after
+    assert secrets.asked == [*asked, "GET"]
 
 
 @pytest.mark.parametrize("before", [None, b""], ids=["missing", "empty"])
