@@ -189,19 +189,19 @@ def test_missing_permissions_are_one_line_for_each_resource() -> None:
     assert "roles.yaml" in finding.cure
 
 
-def test_all_permissions_are_one_line() -> None:
-    assert levels(check_permissions([(("get", "nodes"), True)], everything=False)) == ["ok"]
+FAILED = KubeError(kind="timeout", why="x")
 
 
-def test_the_rights_of_an_administrator_are_a_warning() -> None:
-    findings = check_permissions([(("get", "nodes"), True)], everything=True)
-    assert levels(findings) == ["ok", "warn"]
-
-
-def test_a_failed_review_of_permissions_is_a_warning() -> None:
-    trouble = KubeError(kind="timeout", why="x")
-    findings = check_permissions([(("get", "nodes"), trouble)], everything=trouble)
-    assert levels(findings) == ["warn"]
+@pytest.mark.parametrize(
+    ("allowed", "everything", "found"),
+    [(True, False, ["ok"]), (True, True, ["ok", "warn"]), (FAILED, FAILED, ["warn"])],
+    ids=["all that are needed", "those of an administrator", "a failed review"],
+)
+def test_permissions_are_findings(
+    allowed: bool | KubeError, everything: bool | KubeError, found: list[str]
+) -> None:
+    findings = check_permissions([(("get", "nodes"), allowed)], everything=everything)
+    assert levels(findings) == found
 
 
 def pod(name: str, slurm_node: str, node_name: str) -> SlurmdPod:

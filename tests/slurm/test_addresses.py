@@ -86,15 +86,11 @@ async def test_eight_connections_and_two_of_them_for_what_is_urgent(server: Serv
         "http://127.0.0.1:99999",
         "http://[bad",
         "not an address",
+        "https://127.0.0.1:{port_without_tls}",
     ],
 )
-async def test_an_address_that_cannot_be_reached_is_a_value_F4(address: str) -> None:
-    async with connected(address) as client:
-        assert kind_of(await client.call(get_node("n1"))) == "unreachable"
-
-
-async def test_a_server_without_tls_is_a_value(server: Server) -> None:
-    async with connected(server.url.replace("http", "https")) as client:
+async def test_an_unreachable_address_is_a_value_F4(server: Server, address: str) -> None:
+    async with connected(address.format(port_without_tls=server.port)) as client:
         assert kind_of(await client.call(get_node("n1"))) == "unreachable"
 
 

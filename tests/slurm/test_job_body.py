@@ -115,12 +115,6 @@ def test_an_external_job_has_neither_script_nor_environment() -> None:
     assert "environment" not in body["job"]
 
 
-def test_an_identity_of_uids_alone_makes_an_array() -> None:
-    array = Identity("c1", "s", uids=("u0", "u1", "u2"))
-    assert sent(replace(BARE, identity=array))["job"]["array"] == "0-2"
-    assert "array" not in sent(BARE)["job"]
-
-
 def test_an_invalid_node_name_is_not_excluded_P7() -> None:
     """Slurm would refuse the whole job (2018)."""
     job = sent(replace(BARE, excluded=("n1", "a b", "[", "")))["job"]

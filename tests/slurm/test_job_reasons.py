@@ -11,7 +11,7 @@ from sunk_sync.slurm.read.jobs import JobPoll, JobPollTiming
 from sunk_sync.slurm.read.pacing import Time
 from sunk_sync.slurm.read.pending_reasons import AGAIN_S, FEW, LOOK_S, RECORDS_MAX, JobReasons
 from tests.kit.news import NewsLog
-from tests.slurm.recorded.job_world import JobWorld, Record, identity_of, is_mine
+from tests.slurm.recorded.job_world import JobWorld, identity_of, is_mine
 
 ARRAY = Identity("c1", "s1", uids=("u0", "u1", "u2"))
 
@@ -49,15 +49,18 @@ class Desk:
         return {one.job_id: one.reason for one in self.job_owners.ours.values()}
 
 
-def many(world: JobWorld, count: int = FEW + 1) -> list[Record]:
-    return [world.add(identity_of(f"u{i}"), reason="Priority") for i in range(count)]
+async def desk_of(world: JobWorld, count: int = FEW + 1) -> Desk:
+    """Add so many waiting jobs, and let the poll read them."""
+    for i in range(count):
+        world.add(identity_of(f"u{i}"), reason="Priority")
+    desk = Desk(world)
+    await desk.look()
+    return desk
 
 
 async def test_all_reasons_are_read_by_one_listing_P26() -> None:
     world = JobWorld()
-    records = many(world)
-    desk = Desk(world)
-    await desk.look()
+    desk, records = await desk_of(world), [*world.records.values()]
     for record in records:
         record.reason = "Resources"
     world.start(records[0], "n1")
@@ -70,9 +73,7 @@ async def test_all_reasons_are_read_by_one_listing_P26() -> None:
 async def test_reasons_of_a_new_burst_are_not_listed_P26() -> None:
     """The jobs may be about to start, and a listing would only cost."""
     world = JobWorld()
-    records = many(world)
-    desk = Desk(world)
-    await desk.look()
+    desk, records = await desk_of(world), [*world.records.values()]
     assert await desk.pass_time(LOOK_S + 1) == []
     for record in records:
         world.start(record, "n1")
@@ -82,9 +83,7 @@ async def test_reasons_of_a_new_burst_are_not_listed_P26() -> None:
 
 async def test_reasons_of_few_jobs_are_not_listed_P26() -> None:
     world = JobWorld()
-    many(world, FEW)
-    desk = Desk(world)
-    await desk.look()
+    desk = await desk_of(world, FEW)
     assert await desk.pass_time(120) == []
     assert desk.reasons.age_s() == 0
 
@@ -107,9 +106,7 @@ async def test_an_array_is_listed_once_its_first_task_runs_P26() -> None:
 async def test_while_nothing_changes_only_changes_are_requested_P26() -> None:
     """A kilobyte proves that every reason is at most a minute old."""
     world = JobWorld(changed_s=50)
-    many(world)
-    desk = Desk(world)
-    await desk.look()
+    desk = await desk_of(world)
     await desk.pass_time(200)
     since = [call.query.get("update_time") for call in world.calls if call.path == "jobs/"]
     assert since[0] is None
@@ -121,12 +118,10 @@ async def test_while_nothing_changes_only_changes_are_requested_P26() -> None:
 async def test_listings_of_a_busy_slurm_stay_below_the_limit_of_bytes_P26() -> None:
     world = JobWorld(changed_s=10**9)
     world.weight = "x" * 8000
-    records = many(world, 500)
-    desk = Desk(world)
-    await desk.look()
+    desk = await desk_of(world, 500)
     asked = await desk.pass_time(600)
     listings = asked.count("GET jobs/")
-    each = len(msgspec.json.encode(records[0].wire() | {"weight": world.weight}))
+    each = len(msgspec.json.encode(world.records[1].wire() | {"weight": world.weight}))
     assert 500 * each * listings / 600 <= 40 * 500 + 15_000 + 500 * each / 600
     assert listings >= 4
     assert desk.reasons.age_s() <= 150
@@ -135,9 +130,7 @@ async def test_listings_of_a_busy_slurm_stay_below_the_limit_of_bytes_P26() -> N
 async def test_with_very_many_jobs_in_slurm_no_reasons_are_listed_P26() -> None:
     """slurmrestd has to build foreign records, too."""
     world = JobWorld()
-    many(world)
-    desk = Desk(world)
-    await desk.look()
+    desk = await desk_of(world)
     desk.job_owners.foreign |= {f"{10**6}_{number}" for number in range(RECORDS_MAX)}
     assert await desk.pass_time(2 * LOOK_S + 1), "an array that waits is one record"
     desk.job_owners.foreign |= {str(10**6 + number) for number in range(RECORDS_MAX)}
@@ -146,9 +139,7 @@ async def test_with_very_many_jobs_in_slurm_no_reasons_are_listed_P26() -> None:
 
 async def test_after_a_failure_all_reasons_are_listed_again_P26() -> None:
     world = JobWorld()
-    many(world)
-    desk = Desk(world)
-    await desk.look()
+    desk = await desk_of(world)
     await desk.pass_time(2 * LOOK_S + 1)
     world.before = lambda _: SlurmError("timeout", "slow")
     await desk.pass_time(100)

@@ -256,14 +256,6 @@ async def test_a_kind_that_the_version_does_not_know_is_not_sent(version: str, k
     assert world.asked == ["GET ping/"]
 
 
-async def test_an_external_job_has_no_script() -> None:
-    """Slurm refuses one with a script (2189)."""
-    world = JobWorld()
-    (outcome,) = await Writer(world).do(desired("u1", "external"))
-    assert isinstance(outcome, Done)
-    assert "script" not in sent(world)
-
-
 async def test_a_job_read_while_the_next_one_is_submitted_is_reported_as_read_P18() -> None:
     """In seed 450113 its Pod was bound and then counted as requeued."""
     world = JobWorld()

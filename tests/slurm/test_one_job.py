@@ -41,8 +41,8 @@ class Looks:
     def know(self, *tasks: int) -> None:
         """Learn these running tasks under their present numbers."""
         for task in tasks:
-            read = JobRecord(number=task + 2, array=1, task=task, identity=ARRAY)
-            record = replace(read, state=RUNNING, slurm_nodes=("n1",))
+            read = JobRecord(number=task + 2, array=1, task=task, identity=ARRAY, state=RUNNING)
+            record = replace(read, slurm_nodes=("n1",))
             job = job_of(record)
             assert job is not None
             self.job_owners.learn(job)
