@@ -85,9 +85,6 @@ def test_an_unreadable_token_file_is_named(tmp_path: Path) -> None:
 )
 def test_the_user_of_a_token_is_its_claim_sun(given: Token, name: str) -> None:
     assert given.user == name
-
-
-def test_a_token_with_a_wrong_user_has_its_expiry() -> None:
     assert token(sun=5, exp=7).expires_at_s == 7
 
 
@@ -134,7 +131,6 @@ def test_the_kill_wait_setting_must_equal_that_of_slurm(
 def test_only_root_and_SlurmUser_may_act_for_others_P5(
     user: str, read: Conf | SlurmError | None, found: list[str]
 ) -> None:
-    """Slurm hides no job from these two."""
     findings = check_user(user, read)
     assert levels(findings) == found
     assert all(finding.level == "ok" or finding.cure for finding in findings)

@@ -320,7 +320,6 @@ async def test_a_failing_rule_stops_only_its_key_F7(monkeypatch: pytest.MonkeyPa
 
 @in_virtual_time
 async def test_a_fact_that_breaks_the_graph_ends_the_loop() -> None:
-    """The process exits and lists again."""
     controller = Controller()
     await controller.loop.tell([Observed(slurm_node(), "no order")])  # type: ignore[arg-type]
     await controller.loop.tell([Observed(slurm_node("n1", "DOWN"), 1.0)])

@@ -118,7 +118,6 @@ async def test_a_sweep_visits_1000_targets_and_the_next_one_continues(bench: Ben
 
 @on_bench
 async def test_writes_in_flight_are_counted_for_both_authorities(bench: Bench) -> None:
-    """For the metric, and for the end of the process."""
     bench.slurm.seconds, bench.kube.seconds = 2, 3
     bench.want(DRAIN, shown("a"))
     await asyncio.sleep(0.1)

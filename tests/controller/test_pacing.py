@@ -13,6 +13,8 @@ from sunk_sync.core.model.facts import Reference
 from tests.kit.clock import in_virtual_time
 from tests.kit.outbox import KEY, OTHER, POD, Bench, on_bench, shown, unsure
 
+UNKNOWN = shown("", "Unknown")
+
 
 @on_bench
 async def test_a_write_undone_before_its_answer_waits_for_its_pace_M1(bench: Bench) -> None:
@@ -128,20 +130,16 @@ async def test_after_a_second_the_rate_of_unknown_is_free_again_M2(bench: Bench)
     assert bench.kube.times[-1] == pytest.approx(1.1)
 
 
+@pytest.mark.parametrize(
+    ("first", "then"), [(UNKNOWN, shown("a")), (shown("a"), UNKNOWN)], ids=["known", "unknown"]
+)
 @on_bench
-async def test_after_unknown_a_known_state_waits_for_its_pace_M2(bench: Bench) -> None:
+async def test_another_state_waits_for_the_pace_of_its_object_M1_M2(
+    bench: Bench, first: Action, then: Action
+) -> None:
     bench.kube.seconds = 0.1
-    bench.want(shown("", "Unknown"))
+    bench.want(first)
     await asyncio.sleep(0.05)
-    bench.want(shown("idle"))
+    bench.want(then)
     await asyncio.sleep(5)
     assert bench.kube.times == [0, pytest.approx(0.1 + PACE_S)]
-
-
-@on_bench
-async def test_unknown_waits_for_the_pace_of_its_object_M1(bench: Bench) -> None:
-    bench.want(shown("a"))
-    await asyncio.sleep(0.3)
-    bench.want(shown("", "Unknown"))
-    await asyncio.sleep(5)
-    assert bench.kube.times == [0, 1]

@@ -8,7 +8,19 @@ from msgspec.structs import replace
 from sunk_sync.controller.backoff import BACKOFF_FIRST_S
 from sunk_sync.controller.settling import REFUSED_AGAIN_S
 from sunk_sync.core.model.actions import Action, GetObject, RecordEvent, Relist, SetMetadata
-from tests.kit.outbox import AGAIN, CANCEL, DRAIN, KEY, LIFT, POD, SUBMIT, Bench, on_bench, refused
+from tests.kit.outbox import (
+    AGAIN,
+    CANCEL,
+    DRAIN,
+    KEY,
+    LIFT,
+    POD,
+    SUBMIT,
+    Answer,
+    Bench,
+    on_bench,
+    refused,
+)
 
 
 @on_bench
@@ -72,35 +84,25 @@ async def test_a_refused_write_is_sent_again_only_after_a_fact_of_its_key(bench:
     assert bench.slurm.times == [0, 30]
 
 
+@pytest.mark.parametrize(
+    ("answers", "seconds", "sweep_s", "times"),
+    [
+        pytest.param([], 0, 60, [0], id="done"),
+        pytest.param([refused], 0, 60, [0, REFUSED_AGAIN_S], id="refused"),
+        pytest.param([refused], 50, 20, [0, 360], id="refused after 50 s"),
+    ],
+)
 @on_bench
-async def test_a_done_write_is_never_retried(bench: Bench) -> None:
-    bench.want(DRAIN)
-    await asyncio.sleep(2 * REFUSED_AGAIN_S)
-    bench.outbox.sweep()
-    await asyncio.sleep(1)
-    assert bench.slurm.times == [0]
-
-
-@on_bench
-async def test_a_refusal_is_retried_after_five_minutes_without_any_fact(bench: Bench) -> None:
+async def test_only_a_refusal_is_retried_after_five_minutes_without_a_fact(
+    bench: Bench, answers: list[Answer], seconds: int, sweep_s: int, times: list[float]
+) -> None:
     """Permissions change without a fact."""
-    bench.slurm.answers = [refused]
+    bench.slurm.answers, bench.slurm.seconds = [*answers], seconds
     bench.want(DRAIN)
-    for _ in range(7):
-        await asyncio.sleep(60)
+    for _ in range(round(2 * REFUSED_AGAIN_S / sweep_s)):
+        await asyncio.sleep(sweep_s)
         bench.outbox.sweep()
-    assert bench.slurm.times == [0, REFUSED_AGAIN_S]
-
-
-@on_bench
-async def test_sweeps_do_not_repeat_a_slow_retry_of_a_refusal(bench: Bench) -> None:
-    bench.slurm.answers = [refused]
-    bench.slurm.seconds = 50
-    bench.want(DRAIN)
-    for _ in range(30):
-        await asyncio.sleep(20)
-        bench.outbox.sweep()
-    assert bench.slurm.times == [0, 360]
+    assert bench.slurm.times == times
 
 
 @on_bench
@@ -146,24 +148,19 @@ async def test_a_write_that_a_watch_event_ended_before_its_answer_can_return(ben
     assert bench.slurm.times == [0, 5.5]
 
 
+@pytest.mark.parametrize(("then", "after_s"), [(DRAIN, BACKOFF_FIRST_S), (LIFT, 0)])
 @on_bench
-async def test_a_write_undone_before_its_answer_is_repeated(bench: Bench) -> None:
+async def test_a_write_undone_before_its_answer_is_repeated_later_than_another_is_sent(
+    bench: Bench, then: Action, after_s: float
+) -> None:
     """The fact that it is undone is older than the answer."""
     bench.slurm.seconds = 1
-    await bench.change_facts_in_flight(DRAIN, DRAIN, after_s=0.5)
-    assert bench.slurm.times == [0, 1 + BACKOFF_FIRST_S]
-
-
-@on_bench
-async def test_another_write_on_the_target_waits_only_for_the_answer(bench: Bench) -> None:
-    bench.slurm.seconds = 1
-    await bench.change_facts_in_flight(DRAIN, LIFT, after_s=0.5)
-    assert bench.slurm.times == [0, 1]
+    await bench.change_facts_in_flight(DRAIN, then, after_s=0.5)
+    assert bench.slurm.times == [0, 1 + after_s]
 
 
 @on_bench
 async def test_a_write_that_ends_with_its_answer_is_not_repeated(bench: Bench) -> None:
-    """The loop has time to process the answer."""
     bench.slurm.seconds = 1
     bench.want(DRAIN)
     await asyncio.sleep(0.5)

@@ -2,7 +2,7 @@
 
 import asyncio
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -60,11 +60,21 @@ async def context() -> Context:
     return Context(Worlds(), cast(Syncer, Idle()), History(lambda: 0.0))
 
 
-async def shown(folder: Path, pace: Pace = FAST) -> tuple[int, str]:
-    """Show the fixed story; return the exit code and the text."""
-    file = io.StringIO()
-    show = Show(Choice(once=True, pace=pace), folder, screen=LineScreen(file))
-    return await show.run(asyncio.Event()), file.getvalue()
+Shown = Callable[..., Awaitable[tuple[int, str]]]
+
+
+@pytest.fixture
+def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shown:
+    """Show these steps, or the fixed story; return the exit code and the text."""
+
+    async def show(*steps: Step, pace: Pace = FAST) -> tuple[int, str]:
+        if steps:
+            monkeypatch.setattr("sunk_sync.demo.show.STORY", [STORY[0], *steps])
+        file = io.StringIO()
+        demo = Show(Choice(once=True, pace=pace), tmp_path, screen=LineScreen(file))
+        return await demo.run(asyncio.Event()), file.getvalue()
+
+    return show
 
 
 PODS = ("train", "eval", "next")
@@ -148,7 +158,6 @@ async def test_a_state_is_shown_only_if_pod_and_node_both_have_it(
     node: str,
     shown: bool,
 ) -> None:
-    """The story ends only after both show the last state of Slurm, here IDLE."""
     objects = {"pod": pod, "node": {NODE_RUNNING_CONDITION: node}}
     for what, conditions in objects.items():
         listed = [{"type": name, "status": status} for name, status in conditions.items()]
@@ -201,21 +210,20 @@ def test_every_incident_occurs_within_300_steps(seed: int) -> None:
         assert words in text
 
 
-async def test_the_fixed_story_passes_with_the_production_service(tmp_path: Path) -> None:
+async def test_the_fixed_story_passes_with_the_production_service(shown: Shown) -> None:
     before = asyncio.all_tasks()
-    code, text = await shown(tmp_path)
+    code, text = await shown()
     assert (code, text.count("✓")) == (PASSED, len(STORY)), text
     assert asyncio.all_tasks() == before
 
 
-async def test_a_failed_check_ends_with_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_check_is_exit_code_1(shown: Shown) -> None:
     step = host_steps.cordon("n1", "x")
     wrong = Step(
         text=step.text, act=step.act, expected="n1 is drained for another reason", within_s=0.2,
         holds=lambda on: on.is_drained("n1", "another reason"),
     )  # fmt: skip
-    monkeypatch.setattr("sunk_sync.demo.show.STORY", [STORY[0], wrong])
-    assert (await shown(tmp_path))[0] == FAILED
+    assert (await shown(wrong))[0] == FAILED
 
 
 @pytest.mark.parametrize(("once", "code"), [(True, STOPPED), (False, PASSED)])
@@ -245,27 +253,24 @@ FAULTS = {
 
 @pytest.mark.parametrize("cause", FAULTS)
 async def test_a_missing_cause_of_the_drain_rule_is_detected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cause: str
+    shown: Shown, monkeypatch: pytest.MonkeyPatch, cause: str
 ) -> None:
     left = tuple(one for one in drain.CAUSES if one.reason != cause)
     assert len(left) == len(drain.CAUSES) - 1
     monkeypatch.setattr(drain, "CAUSES", left)
-    monkeypatch.setattr("sunk_sync.demo.show.STORY", [STORY[0], FAULTS[cause]])
-    code, text = await shown(tmp_path, IMPATIENT)
+    code, text = await shown(FAULTS[cause], pace=IMPATIENT)
     assert (code, text.count("✓")) == (FAILED, 1), text
 
 
 async def test_a_lifted_drain_of_a_user_is_detected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For that, the rule and the check before the write must both be wrong."""
     for module in ("core.rules.host.drain", "slurm.write.precondition"):
         monkeypatch.setattr(f"sunk_sync.{module}.is_foreign_drain", lambda _: False)
         monkeypatch.setattr(f"sunk_sync.{module}.is_our_reason", lambda _: True, raising=False)
     monkeypatch.setattr("sunk_sync.slurm.write.precondition.is_ours", lambda _: True, raising=False)
-    story = [STORY[0], host_steps.drain_by_hand("n3", "fan broken")]
-    monkeypatch.setattr("sunk_sync.demo.show.STORY", story)
-    code, text = await shown(tmp_path)
+    code, text = await shown(host_steps.drain_by_hand("n3", "fan broken"))
     assert code == FAILED, text
 
 
@@ -281,20 +286,17 @@ MISSING_RULES = {
 
 @pytest.mark.parametrize("rule", MISSING_RULES)
 async def test_a_missing_rule_is_detected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: str
+    shown: Shown, monkeypatch: pytest.MonkeyPatch, rule: str
 ) -> None:
     monkeypatch.delitem(decide.WORKLOAD_RULES, rule)
-    monkeypatch.setattr("sunk_sync.demo.show.STORY", [STORY[0], *MISSING_RULES[rule]])
-    code, text = await shown(tmp_path, IMPATIENT)
+    code, text = await shown(*MISSING_RULES[rule], pace=IMPATIENT)
     assert (code, text.count("✓")) == (FAILED, len(MISSING_RULES[rule])), text
 
 
 async def test_a_gate_that_lets_every_job_pass_is_detected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shown: Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The preempting job runs beside a terminating Pod: an allocation, which only the gate
-    protects.
-    """
+    """The preempting job runs beside a terminating Pod, which only the gate prevents."""
 
     async def passes(callers: Callers, job: Job) -> None:
         body = {"job_id": job_name(job), "nodes": ",".join(job.nodes), "deadline_s": 0.05}
@@ -303,8 +305,6 @@ async def test_a_gate_that_lets_every_job_pass_is_detected(
 
     monkeypatch.setattr(Callers, "_gate", passes)
     preempted = [pod_steps.preempt("eval", "ada"), pod_steps.end_preempted("eval", "ada")]
-    story = [STORY[0], pod_steps.apply("train"), pod_steps.apply("eval"), *preempted]
-    monkeypatch.setattr("sunk_sync.demo.show.STORY", story)
-    code, text = await shown(tmp_path)
+    code, text = await shown(pod_steps.apply("train"), pod_steps.apply("eval"), *preempted)
     assert code == FAILED
     assert OVERLAP in text, text

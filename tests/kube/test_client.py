@@ -215,7 +215,6 @@ async def test_in_a_pod_the_service_account_is_used(
 async def test_in_a_pod_the_token_is_read_again_every_minute(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kubelet replaces the token before it expires; no 401 is needed."""
     in_cluster(tmp_path, monkeypatch, token="first")
     now_s = 0.0
     found = credentials.Credentials(kubeconfig=None, context=None, clock=lambda: now_s)

@@ -261,23 +261,20 @@ async def test_a_404_for_this_name_is_evidence_of_absence_S8() -> None:
     ],
 )
 async def test_any_other_answer_means_unknown_S20(code: int, body: bytes) -> None:
-    """A 404 of a proxy, a 403, an error, another object."""
     outcome, _, _ = await outcome_of(answers(body, code), GET_NODE)
     assert outcome == Done(GET_NODE, (GetResult("Node", "", "none", "unknown", "", 42.0),))
 
 
-async def test_a_read_that_finds_the_object_has_its_uid() -> None:
-    outcome, request, _ = await outcome_of(answers(pod("p", 5)), GET_POD)
-    assert outcome == Done(GET_POD, (GetResult("Pod", "slurm", "p", "yes", "uid-p", 42.0),))
-    assert not request.query
-
-
-async def test_a_read_of_a_pod_has_its_node_P29() -> None:
+@pytest.mark.parametrize("node_name", ["", "kn1"])
+async def test_a_read_of_a_pod_has_its_uid_and_its_node_P29(node_name: str) -> None:
     """It reveals a binding whose answer was lost."""
-    bound = pod("p", 5)
-    bound["spec"]["nodeName"] = "kn1"
-    outcome, _, _ = await outcome_of(answers(bound), GET_POD)
-    assert outcome.seen == (GetResult("Pod", "slurm", "p", "yes", "uid-p", 42.0, "kn1", 5.0),)
+    found = pod("p", 5)
+    found["spec"]["nodeName"] = node_name
+    outcome, request, _ = await outcome_of(answers(found), GET_POD)
+    order = 5.0 if node_name else 0.0
+    result = GetResult("Pod", "slurm", "p", "yes", "uid-p", 42.0, node_name, order)
+    assert outcome == Done(GET_POD, (result,))
+    assert not request.query
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "a?b", "A", "x" * 300, ".", "a\n"])

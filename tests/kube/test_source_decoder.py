@@ -99,7 +99,6 @@ def test_a_recorded_ERROR_event_is_an_answer_of_status_410() -> None:
 
 
 def test_recorded_pages_have_one_version_and_a_continue_token() -> None:
-    """All pages of a list have the version of the first."""
     first = NODES.page(recorded("list-nodes-page-1.json"))
     second = NODES.page(recorded("list-nodes-page-2.json"))
     assert first.version == second.version

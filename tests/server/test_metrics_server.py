@@ -137,7 +137,6 @@ async def test_an_address_in_use_is_an_error_with_the_flag() -> None:
 
 
 async def test_an_address_of_another_machine_is_an_error_with_the_flag() -> None:
-    """192.0.2.1 is in TEST-NET-1."""
     with pytest.raises(CannotListenError, match="--metrics-bind-address"):
         async with Service().open(metrics=Address("192.0.2.1", 0)):
             pass

@@ -95,7 +95,6 @@ async def test_an_unreachable_address_is_a_value_F4(server: Server, address: str
 
 
 async def test_an_address_that_hangs_is_left_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next address is tried."""
 
     async def swallow(*_: object, **__: object) -> NoReturn:
         await asyncio.sleep(3600)

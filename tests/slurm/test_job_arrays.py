@@ -59,7 +59,6 @@ async def test_equal_submissions_are_one_array() -> None:
 
 
 async def test_an_array_has_at_most_64_tasks() -> None:
-    """Their UIDs stand in one text."""
     world = JobWorld()
     await Writer(world).do(*(desired(f"u{i}") for i in range(2 * ARRAY_MAX + 1)))
     assert [job.get("array") for job in submits(world)] == ["0-63", "0-63", None]

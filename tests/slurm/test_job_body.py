@@ -176,7 +176,6 @@ def test_an_update_sends_every_field_that_can_change_and_no_other_P20() -> None:
     ],
 )
 def test_what_a_version_lacks_is_refused(version: str, fields: dict[str, Any], why: str) -> None:
-    """An unknown flag is an error, but Slurm creates the job."""
     told = refusal(replace(BARE, **fields), version)
     assert why in told
     assert bool(told) == bool(why)

@@ -45,7 +45,6 @@ async def test_each_job_name_has_a_cancel_of_its_own_P23() -> None:
 
 @pytest.mark.parametrize("begins", ["GET", "DELETE"])
 async def test_a_cancel_of_a_waiting_job_spares_one_that_has_started_P19(begins: str) -> None:
-    """It starts before it is marked, or while the cancel is on its way."""
     world = with_job()
     record = world.records[1]
 

@@ -80,7 +80,6 @@ async def test_a_running_job_without_nodes_is_read_again() -> None:
 
 @pytest.mark.parametrize("awaited", [True, False])
 async def test_a_listing_for_a_prolog_waits_only_for_the_share_of_time_L7(awaited: bool) -> None:
-    """Other callers give news more time to accumulate."""
     world = JobWorld(takes_s=0.001)
     reader = Reader(world)
 

@@ -132,7 +132,6 @@ async def test_the_version_is_asked_for_once_and_again_after_a_broken_call() -> 
 
 
 async def test_a_job_created_despite_an_error_is_reported() -> None:
-    """An unknown flag is an error, but Slurm creates the job."""
     world = JobWorld()
     world.after = refusing(SlurmError("refused", 'Unknown flag "NOPE" (9207)', 9207, job_id=1))
     (outcome,) = await Writer(world).do(desired("u1"))
@@ -142,7 +141,6 @@ async def test_a_job_created_despite_an_error_is_reported() -> None:
 
 @pytest.mark.parametrize("kind", ["timeout", "broken", "controller_down", "garbage", "too_large"])
 async def test_a_submission_without_an_answer_is_an_attempt_F2(kind: Any) -> None:
-    """It carries a time after which nothing more is sent."""
     world = JobWorld()
     world.after = refusing(SlurmError(kind, "x"))
     (outcome,) = await Writer(world).do(desired("u1"))
@@ -248,7 +246,6 @@ async def test_after_a_refused_array_a_job_read_meanwhile_is_not_sent_F2() -> No
 
 @pytest.mark.parametrize(("version", "kind"), [("v0.0.42", "external"), ("v0.0.40", "allocation")])
 async def test_a_kind_that_the_version_does_not_know_is_not_sent(version: str, kind: Kind) -> None:
-    """slurmrestd would create another kind of job."""
     world = JobWorld(version=version)
     (outcome,) = await Writer(world).do(desired("u1", kind))
     assert isinstance(outcome, Refused)

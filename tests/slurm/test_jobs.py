@@ -137,7 +137,6 @@ def test_a_job_without_an_identity_is_foreign_whatever_its_name_P22(comment: str
 
 
 def test_a_task_beyond_the_listed_uids_is_foreign() -> None:
-    """A user enlarged the array."""
     text = spell_identity(ARRAY)
     assert job_of(read_one(admin_comment=text, array_job_id=3, array_task_id=8)) is None
     assert job_of(read_one(admin_comment=text, array_job_id=3, array_task_id=7)) is not None

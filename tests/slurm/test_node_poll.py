@@ -251,7 +251,6 @@ async def test_quick_failures_are_repeated_every_half_second_F4() -> None:
 
 
 async def test_failures_take_no_more_than_a_fifth_of_the_time() -> None:
-    """A listing that cannot be read costs slurmctld as much as any other."""
     world = Quick(0.2)
     world.before = lambda _: SlurmError("garbage", "x")
     reader = Reader(world, random=0.0)

@@ -106,7 +106,6 @@ async def test_the_whole_array_is_read_if_most_running_tasks_were_never_read() -
 
 
 async def test_a_read_of_the_last_task_to_start_answers_for_all_tasks() -> None:
-    """It has the number of the array."""
     looks = Looks(started=TASKS)
     looks.know(*range(4, TASKS - 1))
     await looks.at(2, 3)

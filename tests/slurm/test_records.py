@@ -69,7 +69,6 @@ def test_a_document_in_any_pieces_gives_its_records(
 def test_a_body_that_ends_early_is_never_complete(
     parts: tuple[dict[str, Any], list[Any], dict[str, Any]], indent: int | None, data: st.DataObject
 ) -> None:
-    """The missing nodes would count as gone."""
     body = written(parts, indent)
     end = data.draw(st.integers(0, len(body) - 1))
     with pytest.raises(CutError):
