@@ -180,7 +180,7 @@ def test_the_demo_runs_with_its_flags(demo: Demo, words: list[str], once: bool, 
         (["more"], "'more': belongs to no flag"),
     ],
 )
-def test_the_demo_refuses_unknown_flags_and_values(
+def test_the_demo_refuses_mistakes(
     demo: Demo, capsys: Capture, words: list[str], told: str
 ) -> None:
     assert main(["demo", *words]) == 2

@@ -147,9 +147,7 @@ async def test_a_target_that_two_keys_want_in_turn_belongs_to_the_last(bench: Be
     ids=["raises", "raises at length", "times out"],
 )
 @on_bench
-async def test_a_push_that_raises_is_unsure_and_the_queue_runs(
-    bench: Bench, answer: Exception, why: str
-) -> None:
+async def test_a_push_that_raises_is_unsure(bench: Bench, answer: Exception, why: str) -> None:
     bench.slurm.answers = [answer]
     bench.want(DRAIN)
     await asyncio.sleep(5)
@@ -205,9 +203,7 @@ async def test_finish_waits_at_most_its_grace_period_F10(bench: Bench) -> None:
 
 
 @on_bench
-async def test_a_fact_of_a_key_whose_target_another_key_took_and_ended_writes_again(
-    bench: Bench,
-) -> None:
+async def test_a_fact_of_a_key_whose_target_another_key_ended_writes_again(bench: Bench) -> None:
     look = GetObject("Pod", "slurm", "p", 0.0)
     bench.want(DRAIN, look)
     await asyncio.sleep(1)

@@ -34,9 +34,7 @@ async def test_a_write_undone_before_its_answer_waits_for_its_pace_M1(bench: Ben
     ids=["conditions", "unknown", "metadata", "a read"],
 )
 @on_bench
-async def test_an_undone_write_repeats_once_a_second_M1(
-    bench: Bench, desired: Action, times: list[float]
-) -> None:
+async def test_an_undone_write_waits_M1(bench: Bench, desired: Action, times: list[float]) -> None:
     bench.want(desired)
     await asyncio.sleep(0.3)
     bench.outbox.facts_changed(KEY)
@@ -73,9 +71,7 @@ async def test_the_pace_holds_when_a_write_ends_and_returns_M1(bench: Bench) -> 
     ("reason", "after_s"), [("Unschedulable", WAITING_PACE_S), ("SlurmJobCancelled", PACE_S)]
 )
 @on_bench
-async def test_a_reason_is_written_once_a_minute_P26(
-    bench: Bench, reason: str, after_s: float
-) -> None:
+async def test_a_reason_waits_for_a_minute_P26(bench: Bench, reason: str, after_s: float) -> None:
     """A cancelled job is shown soon (P17)."""
     bench.want(SetScheduled(POD, "Unschedulable", "waits"))
     await asyncio.sleep(0.5)
@@ -134,9 +130,7 @@ async def test_after_a_second_the_rate_of_unknown_is_free_again_M2(bench: Bench)
     ("first", "then"), [(UNKNOWN, shown("a")), (shown("a"), UNKNOWN)], ids=["known", "unknown"]
 )
 @on_bench
-async def test_another_state_waits_for_the_pace_of_its_object_M1_M2(
-    bench: Bench, first: Action, then: Action
-) -> None:
+async def test_any_other_state_is_paced_M1_M2(bench: Bench, first: Action, then: Action) -> None:
     bench.kube.seconds = 0.1
     bench.want(first)
     await asyncio.sleep(0.05)

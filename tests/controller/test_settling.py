@@ -128,9 +128,7 @@ async def test_a_dropped_refusal_is_not_retried(bench: Bench) -> None:
     ids=["an Event", "a listing", "a read", "a write"],
 )
 @on_bench
-async def test_facts_repeat_no_event_and_no_listing(
-    bench: Bench, action: Action, times: list[float]
-) -> None:
+async def test_facts_do_not_repeat_events(bench: Bench, action: Action, times: list[float]) -> None:
     for _ in range(3):
         bench.want(action)
         await asyncio.sleep(1)
@@ -195,9 +193,7 @@ async def test_an_old_refusal_does_not_disturb_the_write_in_flight(bench: Bench)
 
 
 @on_bench
-async def test_a_fact_that_changes_while_an_event_is_in_flight_does_not_repeat_it(
-    bench: Bench,
-) -> None:
+async def test_a_fact_during_an_event_in_flight_does_not_repeat_it(bench: Bench) -> None:
     event = RecordEvent(POD, "Warning", "SlurmNodeConflict", "two claims")
     bench.kube.seconds = 1
     bench.want(event)

@@ -31,6 +31,7 @@ from sunk_sync.demo.story.step import Step
 from sunk_sync.embedded.slurm.model.job import Job
 from sunk_sync.server.tokens import GATE
 
+MonkeyPatch = pytest.MonkeyPatch
 FAST = Pace(pause_s=0.1, poll_s=0.01)
 SHORT = Pace(pause_s=0.05, poll_s=0.01, timeout_factor=0.02)
 IMPATIENT = Pace(pause_s=0.1, poll_s=0.01, timeout_factor=0.7)
@@ -64,7 +65,7 @@ Shown = Callable[..., Awaitable[tuple[int, str]]]
 
 
 @pytest.fixture
-def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shown:
+def shown(tmp_path: Path, monkeypatch: MonkeyPatch) -> Shown:
     """Show these steps, or the fixed story; return the exit code and the text."""
 
     async def show(*steps: Step, pace: Pace = FAST) -> tuple[int, str]:
@@ -152,11 +153,7 @@ IDLE, BUSY = POD_STATE_CONDITION + "Idle", POD_STATE_CONDITION + "Allocated"
     ],
 )
 async def test_a_state_is_shown_only_if_pod_and_node_both_have_it(
-    monkeypatch: pytest.MonkeyPatch,
-    context: Context,
-    pod: Mapping[str, str],
-    node: str,
-    shown: bool,
+    monkeypatch: MonkeyPatch, context: Context, pod: Mapping[str, str], node: str, shown: bool
 ) -> None:
     objects = {"pod": pod, "node": {NODE_RUNNING_CONDITION: node}}
     for what, conditions in objects.items():
@@ -253,7 +250,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("cause", FAULTS)
 async def test_a_missing_cause_of_the_drain_rule_is_detected(
-    shown: Shown, monkeypatch: pytest.MonkeyPatch, cause: str
+    shown: Shown, monkeypatch: MonkeyPatch, cause: str
 ) -> None:
     left = tuple(one for one in drain.CAUSES if one.reason != cause)
     assert len(left) == len(drain.CAUSES) - 1
@@ -262,9 +259,7 @@ async def test_a_missing_cause_of_the_drain_rule_is_detected(
     assert (code, text.count("✓")) == (FAILED, 1), text
 
 
-async def test_a_lifted_drain_of_a_user_is_detected(
-    shown: Shown, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_lifted_drain_of_a_user_is_detected(shown: Shown, monkeypatch: MonkeyPatch) -> None:
     """For that, the rule and the check before the write must both be wrong."""
     for module in ("core.rules.host.drain", "slurm.write.precondition"):
         monkeypatch.setattr(f"sunk_sync.{module}.is_foreign_drain", lambda _: False)
@@ -286,16 +281,14 @@ MISSING_RULES = {
 
 @pytest.mark.parametrize("rule", MISSING_RULES)
 async def test_a_missing_rule_is_detected(
-    shown: Shown, monkeypatch: pytest.MonkeyPatch, rule: str
+    shown: Shown, monkeypatch: MonkeyPatch, rule: str
 ) -> None:
     monkeypatch.delitem(decide.WORKLOAD_RULES, rule)
     code, text = await shown(*MISSING_RULES[rule], pace=IMPATIENT)
     assert (code, text.count("✓")) == (FAILED, len(MISSING_RULES[rule])), text
 
 
-async def test_a_gate_that_lets_every_job_pass_is_detected(
-    shown: Shown, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_gate_that_passes_all_is_detected(shown: Shown, monkeypatch: MonkeyPatch) -> None:
     """The preempting job runs beside a terminating Pod, which only the gate prevents."""
 
     async def passes(callers: Callers, job: Job) -> None:

@@ -57,9 +57,7 @@ async def test_binding_and_job_id_are_one_write_P11() -> None:
         (a_pod(), Unsure),
     ],
 )
-async def test_after_a_conflict_a_read_of_the_pod_decides_P11_P18(
-    found: Json, outcome: type[Outcome]
-) -> None:
+async def test_after_a_conflict_a_read_decides_P11_P18(found: Json, outcome: type[Outcome]) -> None:
     """Only our own binding, whose answer was lost, counts as done."""
     script = Script(POST_binding=BOUND, GET=found)
     came = await outcome_of(script, BIND)

@@ -18,6 +18,7 @@ from sunk_sync.kube.api.transport import Stream, route
 from sunk_sync.telemetry.exchange import Exchange
 from tests.kube.recorded.server import Answer, ApiServer, page, refusal, serving, status, stream
 
+MonkeyPatch = pytest.MonkeyPatch
 NODES = "/api/v1/nodes"
 
 
@@ -56,7 +57,7 @@ def absent_server(folder: Path) -> ApiServer:
     return server
 
 
-def in_cluster(folder: Path, monkeypatch: pytest.MonkeyPatch, *, token: str) -> None:
+def in_cluster(folder: Path, monkeypatch: MonkeyPatch, *, token: str) -> None:
     authority = "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"
     for name, content in (("token", token), ("namespace", "slurm"), ("ca.crt", authority)):
         (folder / name).write_text(content)
@@ -202,9 +203,7 @@ async def test_an_invalid_kubeconfig_is_a_value(tmp_path: Path, content: str) ->
     assert made.kind == "credentials"
 
 
-async def test_in_a_pod_the_service_account_is_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_pod_uses_its_service_account(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     in_cluster(tmp_path, monkeypatch, token="sa")
     found = credentials.Credentials(kubeconfig=None, context=None, clock=time.monotonic)
     assert await found.load() is None
@@ -212,9 +211,7 @@ async def test_in_a_pod_the_service_account_is_used(
     assert await found.authorization() == "Bearer sa"
 
 
-async def test_in_a_pod_the_token_is_read_again_every_minute(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_in_a_pod_the_token_is_read_again(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     in_cluster(tmp_path, monkeypatch, token="first")
     now_s = 0.0
     found = credentials.Credentials(kubeconfig=None, context=None, clock=lambda: now_s)
@@ -248,9 +245,7 @@ async def test_after_a_401_the_address_of_the_server_is_read_again() -> None:
         assert client.address == elsewhere.url != server.url
 
 
-async def test_exec_plugins_have_a_deadline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_exec_plugins_have_deadlines(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr(credentials, "PLUGIN_DEADLINE_S", 0.2)
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sleep", "args": ["5"]}
     path = absent_server(tmp_path).kubeconfig({"exec": plugin})
@@ -259,9 +254,7 @@ async def test_exec_plugins_have_a_deadline(
     assert made.kind == "credentials"
 
 
-async def test_without_a_flag_KUBECONFIG_is_read_as_by_kubectl(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_a_flag_KUBECONFIG_is_read(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
     path = absent_server(tmp_path).kubeconfig({"token": "t"})
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("KUBECONFIG", path + os.pathsep + "/none")

@@ -25,6 +25,7 @@ from sunk_sync.kube.decode.source_decoder import (
 from tests.kit.pod_rows import seen
 from tests.kube.recorded.server import node, pod, recorded
 
+Recorded = tuple[SourceDecoder[Any], bytes]
 LINES = [
     (decoder, line)
     for decoder, name in (
@@ -229,9 +230,7 @@ def test_a_body_without_kind_version_or_items_is_no_empty_list_S20(body: bytes) 
 
 
 @given(st.sampled_from(LINES), st.data())
-def test_half_a_line_is_no_event_F4(
-    line: tuple[SourceDecoder[Any], bytes], data: st.DataObject
-) -> None:
+def test_half_a_line_is_no_event_F4(line: Recorded, data: st.DataObject) -> None:
     decoder, whole = line
     cut = data.draw(st.integers(0, len(whole) - 1))
     assert decoder.event(whole[:cut]) is None
@@ -239,7 +238,7 @@ def test_half_a_line_is_no_event_F4(
 
 @given(st.sampled_from(LINES), st.data())
 def test_a_line_with_changed_bytes_is_a_value_and_no_deletion_F4(
-    line: tuple[SourceDecoder[Any], bytes], data: st.DataObject
+    line: Recorded, data: st.DataObject
 ) -> None:
     decoder, whole = line
     at = data.draw(st.integers(0, len(whole) - 1))
@@ -249,9 +248,7 @@ def test_a_line_with_changed_bytes_is_a_value_and_no_deletion_F4(
 
 
 @given(st.sampled_from(PAGES), st.data())
-def test_half_a_page_is_no_page_F4_S20(
-    page: tuple[SourceDecoder[Any], bytes], data: st.DataObject
-) -> None:
+def test_half_a_page_is_no_page_F4_S20(page: Recorded, data: st.DataObject) -> None:
     decoder, whole = page
     cut = data.draw(st.integers(0, len(whole.rstrip()) - 1))
     with pytest.raises(BAD_BYTES):

@@ -93,9 +93,7 @@ async def test_the_same_garbage_three_times_leads_to_a_listing_F4() -> None:
     assert run.watched_from()[:4] == ["", "7", "7", "7"]
 
 
-async def test_a_connection_without_bookmarks_is_lost_and_listed_again_F3(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_stream_without_bookmarks_is_lost_F3(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "SILENCE_S", 0.1)
     script = without_watch_lists(QUIET, streams(event("ADDED", node("a", 8))))
     async with running(script) as run:

@@ -78,9 +78,7 @@ async def test_after_a_broken_watch_list_pages_are_read() -> None:
         await run.ear.hears(*LISTED)
 
 
-async def test_after_a_watch_list_without_its_bookmark_pages_are_read(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_pages_follow_an_unfinished_watch_list(monkeypatch: pytest.MonkeyPatch) -> None:
     """With an old etcd the bookmark never comes."""
     monkeypatch.setattr(watch, "LIST_DEADLINE_S", 0.1)
     script = Script(lists=[PAGE], watches=[streams(event("ADDED", node("half", 2))), QUIET])

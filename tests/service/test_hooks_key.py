@@ -81,9 +81,7 @@ async def kept(secrets: Secrets) -> bytes | KubeError:
         pytest.param(None, KEY, ["GET", "POST"], id="created"),
     ],
 )
-async def test_the_key_in_the_secret_is_kept(
-    before: bytes | None, after: bytes, asked: list[str]
-) -> None:
+async def test_a_secret_keeps_its_key(before: bytes | None, after: bytes, asked: list[str]) -> None:
     secrets = Secrets(before)
     assert await kept(secrets) == after
     assert await keep_key(secrets, PLACE, make=lambda: b"another") == after

@@ -16,6 +16,7 @@ from sunk_sync.slurm.api.json_stream import CutError, Cutter, TooLargeError
 from sunk_sync.slurm.decode.nodes import read_node
 from tests.slurm.recorded import recorded
 
+Parts = tuple[dict[str, Any], list[Any], dict[str, Any]]
 text = st.text(max_size=12) | st.sampled_from(["},{", '"', "\\", '\\"', "]}", "[{", "\\u007b"])
 scalar = (
     st.none()
@@ -48,7 +49,7 @@ def cut(body: bytes, cuts: list[int], **limits: int) -> tuple[list[Any], Any]:
     return [msgspec.json.decode(record) for record in records + rest], msgspec.json.decode(envelope)
 
 
-def written(parts: tuple[dict[str, Any], list[Any], dict[str, Any]], indent: int | None) -> bytes:
+def written(parts: Parts, indent: int | None) -> bytes:
     before, nodes, after = parts
     whole = {**before, "nodes": nodes, **{k: v for k, v in after.items() if k not in before}}
     return json.dumps(whole, indent=indent).encode()
@@ -56,7 +57,7 @@ def written(parts: tuple[dict[str, Any], list[Any], dict[str, Any]], indent: int
 
 @given(document, indent, st.lists(st.integers(0, 400), max_size=12))
 def test_a_document_in_any_pieces_gives_its_records(
-    parts: tuple[dict[str, Any], list[Any], dict[str, Any]], indent: int | None, cuts: list[int]
+    parts: Parts, indent: int | None, cuts: list[int]
 ) -> None:
     body = written(parts, indent)
     whole = json.loads(body)
@@ -67,7 +68,7 @@ def test_a_document_in_any_pieces_gives_its_records(
 
 @given(document, indent, st.data())
 def test_a_body_that_ends_early_is_never_complete(
-    parts: tuple[dict[str, Any], list[Any], dict[str, Any]], indent: int | None, data: st.DataObject
+    parts: Parts, indent: int | None, data: st.DataObject
 ) -> None:
     body = written(parts, indent)
     end = data.draw(st.integers(0, len(body) - 1))
@@ -76,9 +77,7 @@ def test_a_body_that_ends_early_is_never_complete(
 
 
 @given(document, st.data())
-def test_one_changed_byte_is_an_error_or_still_json(
-    parts: tuple[dict[str, Any], list[Any], dict[str, Any]], data: st.DataObject
-) -> None:
+def test_one_changed_byte_is_an_error_or_still_json(parts: Parts, data: st.DataObject) -> None:
     body = bytearray(written(parts, None))
     body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     try:
