@@ -115,4 +115,11 @@ async def running(script: Step, subject: Selection | None = None) -> AsyncIterat
             await asyncio.gather(task, return_exceptions=True)
 
 
+async def heard(script: Step, *words: str, subject: Selection | None = None) -> Running:
+    """Run a watch until its news are exactly these words."""
+    async with running(script, subject) as run:
+        await run.ear.hears(*words)
+    return run
+
+
 LISTED = ["ListingStarted", "Observed a", "ListingEnded"]

@@ -16,6 +16,7 @@ from tests.kit.kube_watch import (
     Running,
     Script,
     Step,
+    heard,
     lists,
     refuses,
     running,
@@ -29,15 +30,13 @@ from tests.kube.recorded.server import Ear, bookmark, event, node, serving, stat
 async def test_a_line_in_several_packets_is_one_event_F3() -> None:
     line = event("MODIFIED", node("a", 8))
     script = without_watch_lists(streams(line[:5], line[5:40], line[40:] + line[:1]))
-    async with running(script) as run:
-        await run.ear.hears(*LISTED, "Observed a")
+    await heard(script, *LISTED, "Observed a")
 
 
 async def test_a_broken_stream_continues_from_its_last_version_F3() -> None:
     line = event("MODIFIED", node("a", 8))
     script = without_watch_lists(streams(line + line[:30], then="break"), streams(line))
-    async with running(script) as run:
-        await run.ear.hears(*LISTED, "Observed a", "Observed a")
+    run = await heard(script, *LISTED, "Observed a", "Observed a")
     assert run.watched_from() == ["", "7", "8"]
 
 
@@ -53,8 +52,7 @@ async def test_a_stream_continues_from_its_last_bookmark() -> None:
 )
 async def test_410_leads_to_a_fresh_listing_F3(gone: Step) -> None:
     script = without_watch_lists(gone, streams(event("DELETED", node("a", 9))))
-    async with running(script) as run:
-        await run.ear.hears(*LISTED, "Lost", *LISTED, "Deleted a")
+    run = await heard(script, *LISTED, "Lost", *LISTED, "Deleted a")
     assert run.ear.news[-1] == Deleted("nodes", "", "a", "uid-a", 9.0)
 
 
@@ -63,8 +61,7 @@ async def test_after_an_outage_the_source_is_confirmed_without_a_listing_F3() ->
     script = without_watch_lists(
         streams(bookmark("Node", 8), then="break"), *[refuses(503, "Unavailable")] * 2, QUIET
     )
-    async with running(script) as run:
-        await run.ear.hears(*LISTED, "Lost", "Confirmed")
+    run = await heard(script, *LISTED, "Lost", "Confirmed")
     started, _, _, lost, confirmed = run.ear.news
     assert isinstance(started, ListingStarted)
     assert isinstance(lost, Lost)
@@ -82,22 +79,19 @@ async def test_after_refused_connections_the_source_is_listed_again_F3() -> None
         return web.Response()
 
     script = without_watch_lists(streams(bookmark("Node", 8), then="break"), *[drop] * 4, QUIET)
-    async with running(script) as run:
-        await run.ear.hears(*LISTED, "Lost", "Lost", *LISTED)
+    await heard(script, *LISTED, "Lost", "Lost", *LISTED)
 
 
 async def test_the_same_garbage_three_times_leads_to_a_listing_F4() -> None:
     script = without_watch_lists(*[streams(b"<html>\n")] * 3, QUIET)
-    async with running(script) as run:
-        await run.ear.hears(*LISTED, "Lost", *LISTED)
+    run = await heard(script, *LISTED, "Lost", *LISTED)
     assert run.watched_from()[:4] == ["", "7", "7", "7"]
 
 
 async def test_a_stream_without_bookmarks_is_lost_F3(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "SILENCE_S", 0.1)
     script = without_watch_lists(QUIET, streams(event("ADDED", node("a", 8))))
-    async with running(script) as run:
-        await run.ear.hears(*LISTED, "Lost", *LISTED, "Observed a")
+    await heard(script, *LISTED, "Lost", *LISTED, "Observed a")
 
 
 @pytest.mark.parametrize("as_watch_list", [False, True])
@@ -162,8 +156,7 @@ async def test_an_unreadable_object_is_reported_and_the_others_are_read_F7() -> 
         streams(event("ADDED", {**bad}), event("ADDED", node("b", 9))),
         pages=[lists(bad, node("a", 3), version=7)],
     )
-    async with running(script) as run:
-        await run.ear.hears(*LISTED, "Observed b")
+    run = await heard(script, *LISTED, "Observed b")
     assert [(kind, name) for kind, name, _ in run.ear.bad] == [("Node", "bad")] * 2
 
 

@@ -13,6 +13,7 @@ from tests.kit.kube_watch import (
     PAGE,
     QUIET,
     Script,
+    heard,
     lists,
     refuses,
     running,
@@ -28,10 +29,9 @@ async def test_a_list_is_read_page_by_page_and_watched_from_its_version() -> Non
         streams(event("MODIFIED", node("a", 8))),
         pages=[lists(node("a", 3), version=7, next_="more"), lists(node("b", 5), version=7)],
     )
-    async with running(script) as run:
-        await run.ear.hears(
-            "ListingStarted", "Observed a", "Observed b", "ListingEnded", "Observed a"
-        )
+    run = await heard(
+        script, "ListingStarted", "Observed a", "Observed b", "ListingEnded", "Observed a"
+    )
     started = run.ear.news[0]
     assert isinstance(started, ListingStarted)
     assert started.order == 7
@@ -58,15 +58,13 @@ async def test_a_watch_list_is_one_listing_with_the_version_of_its_bookmark() ->
 
 async def test_a_recorded_watch_list_is_a_listing() -> None:
     script = Script(lists=[NO_WATCH_LIST], watches=[streams(recorded("watchlist-nodes.json"))])
-    async with running(script) as run:
-        await run.ear.hears("ListingStarted", "Observed g0", "Observed g1", "ListingEnded")
+    await heard(script, "ListingStarted", "Observed g0", "Observed g1", "ListingEnded")
 
 
 async def test_after_one_422_no_watch_list_is_requested_again() -> None:
     gone = streams(event("ERROR", status(410, "Expired")))
     script = without_watch_lists(gone, QUIET)
-    async with running(script) as run:
-        await run.ear.hears(*LISTED, "Lost", *LISTED)
+    run = await heard(script, *LISTED, "Lost", *LISTED)
     assert sum("sendInitialEvents" in query for query in run.server.queries()) == 1
 
 
@@ -74,16 +72,14 @@ async def test_after_a_broken_watch_list_pages_are_read() -> None:
     script = Script(
         lists=[PAGE], watches=[streams(event("ADDED", node("half", 2)), then="end"), QUIET]
     )
-    async with running(script) as run:
-        await run.ear.hears(*LISTED)
+    await heard(script, *LISTED)
 
 
 async def test_pages_follow_an_unfinished_watch_list(monkeypatch: pytest.MonkeyPatch) -> None:
     """With an old etcd the bookmark never comes."""
     monkeypatch.setattr(watch, "LIST_DEADLINE_S", 0.1)
     script = Script(lists=[PAGE], watches=[streams(event("ADDED", node("half", 2))), QUIET])
-    async with running(script) as run:
-        await run.ear.hears(*LISTED)
+    await heard(script, *LISTED)
 
 
 async def test_an_expired_continue_token_restarts_the_listing_F3() -> None:
@@ -95,15 +91,13 @@ async def test_an_expired_continue_token_restarts_the_listing_F3() -> None:
             lists(node("a", 3), version=9),
         ],
     )
-    async with running(script) as run:
-        await run.ear.hears("ListingStarted", "Observed a", "Lost", *LISTED)
+    await heard(script, "ListingStarted", "Observed a", "Lost", *LISTED)
 
 
 async def test_retry_after_is_awaited_F8() -> None:
     busy = refuses(429, "TooManyRequests", **{"Retry-After": "7"})
     script = without_watch_lists(QUIET, pages=[busy, PAGE])
-    async with running(script) as run:
-        await run.ear.hears("Lost", *LISTED)
+    run = await heard(script, "Lost", *LISTED)
     assert 7.0 in run.slept_s
 
 

@@ -29,6 +29,7 @@ SHELLS = ("dash", "bash")
 SENDERS = ("curl", "bash", "python3")
 ALWAYS = ("cat", "date", "sleep", "timeout", "tr")
 HANG = -1
+Reply = tuple[int, str]
 
 
 class Asked(Struct):
@@ -43,7 +44,7 @@ class Asked(Struct):
 class HookServer:
     """Answers with `replies` in turn, the last one for ever; a status of 0 closes."""
 
-    def __init__(self, replies: Sequence[tuple[int, str]]) -> None:
+    def __init__(self, replies: Sequence[Reply]) -> None:
         self.replies = list(replies)
         self.asked: list[Asked] = []
         self.url = ""
@@ -81,7 +82,7 @@ async def _read(reader: asyncio.StreamReader) -> Asked:
 
 
 @contextlib.asynccontextmanager
-async def hook_server(*replies: tuple[int, str]) -> AsyncIterator[HookServer]:
+async def hook_server(*replies: Reply) -> AsyncIterator[HookServer]:
     opened = HookServer(replies)
     listener = await asyncio.start_server(opened.serve, "127.0.0.1", 0)
     opened.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
@@ -185,7 +186,7 @@ async def test_the_prolog_needs_one_call(tmp_path: Path, shell: str, sender: str
 @pytest.mark.parametrize("sender", SENDERS)
 @pytest.mark.parametrize("bad", [NOT_YET, DEAD, (200, "garbage"), (401, '{"error":"no"}')])
 async def test_after_a_failed_call_the_prolog_calls_again_a_second_later_L9(
-    tmp_path: Path, sender: str, bad: tuple[int, str]
+    tmp_path: Path, sender: str, bad: Reply
 ) -> None:
     async with hook_server(bad, GO) as server:
         run = await Machine(tmp_path, "dash", sender).gate(server.url)
@@ -198,7 +199,7 @@ async def test_after_a_failed_call_the_prolog_calls_again_a_second_later_L9(
 @pytest.mark.parametrize("sender", SENDERS)
 @pytest.mark.parametrize("reply", [NOT_YET, (HANG, "")], ids=["standby", "hangs"])
 async def test_a_service_that_refuses_or_hangs_delays_a_job_by_at_most_silent_L9(
-    tmp_path: Path, sender: str, reply: tuple[int, str]
+    tmp_path: Path, sender: str, reply: Reply
 ) -> None:
     async with hook_server(reply) as server:
         run = await Machine(tmp_path, "dash", sender).gate(server.url, "--silent", "2s=pass")
@@ -249,7 +250,7 @@ async def test_a_requeue_before_the_end_of_busy_counts_as_wait_L9(machine: Machi
 @pytest.mark.parametrize("context", ["prolog_slurmd", "", "epilog_slurmd"])
 @pytest.mark.parametrize("reply", [REQUEUE, NOT_YET])
 async def test_the_prolog_of_a_node_always_exits_with_0_L9(
-    machine: Machine, context: str, reply: tuple[int, str]
+    machine: Machine, context: str, reply: Reply
 ) -> None:
     """Another exit code would drain the node."""
     async with hook_server(reply) as server:
@@ -302,7 +303,7 @@ async def test_a_missing_token_is_reported_and_the_job_starts(machine: Machine) 
 
 
 @pytest.mark.parametrize(("reply", "code"), [((200, '{"action":"ready"}'), 0), (NOT_YET, 1)])
-async def test_check_prints_the_health(machine: Machine, reply: tuple[int, str], code: int) -> None:
+async def test_check_prints_the_health(machine: Machine, reply: Reply, code: int) -> None:
     async with hook_server(reply) as server:
         run = await machine.gate(server.url, "--check")
         assert (run.code, run.out) == (code, f"{reply[0]} {reply[1]}\n")

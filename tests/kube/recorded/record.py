@@ -106,6 +106,13 @@ def pod(name: str, namespace: str, **spec: Any) -> dict[str, Any]:
     }
 
 
+def conditions_of(kind: str, name: str, conditions: list[Any]) -> dict[str, Any]:
+    """Return a patch of the status."""
+    metadata = {"name": name}
+    status = {"conditions": conditions}
+    return {"apiVersion": "v1", "kind": kind, "metadata": metadata, "status": status}
+
+
 class Recorder:
     def __init__(self, server: KubeServer) -> None:
         self._server = server
@@ -150,12 +157,7 @@ def record(to: Recorder) -> None:
     for i in range(3):
         to.send("POST", nodes, node(f"g{i}"))
     ours = {"type": "SlurmDrain", "status": "True", "reason": "Slurm", "message": "k8s: cordoned"}
-    patch = {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": "g0"},
-        "status": {"conditions": [ours]},
-    }
+    patch = conditions_of("Node", "g0", [ours])
     force = "?force=true&fieldManager=sunk-sync-mirror"
     to.keep("answer-apply-node.json", to.raw("PATCH", f"{nodes}/g0/status{force}", patch, APPLY))
     labels = {"labels": {"sunk.coreweave.com/cluster": "slurm"}}
@@ -177,12 +179,7 @@ def record_pods(to: Recorder, pods: str) -> None:
         condition("SlurmNodeStateIdle", "True", ""),
         condition("SlurmNodeStateDrain", "True", "k8s: x"),
     ]
-    patch = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "slurmd-g0"},
-        "status": {"conditions": ours},
-    }
+    patch = conditions_of("Pod", "slurmd-g0", ours)
     path = f"{pods}/slurmd-g0/status?force=true&fieldManager=sunk-sync-mirror"
     to.keep("answer-apply-pod.json", to.raw("PATCH", path, patch, APPLY))
 
