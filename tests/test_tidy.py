@@ -57,7 +57,6 @@ MORE_POSITIONAL = {
 """Public functions with more than two positional parameters, and the reason."""
 
 BANNED = {"manager", "helper", "helpers", "util", "utils", "handler", "processor", "data", "info"}
-MAY_PRINT = {"__main__.py", "cli/doctor.py"}
 
 
 def short(path: Path) -> str:
@@ -177,18 +176,6 @@ def test_no_function_of_the_core_changes_its_arguments(path: Path) -> None:
     others = {name.partition(".")[0] for name in written} - {"self", *MUTABLE}
     assert not others
     assert "setattr" not in path.read_text()
-
-
-@each_source
-def test_only_the_command_line_prints(path: Path) -> None:
-    prints = [
-        node
-        for node in ast.walk(tree(path))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == "print"
-    ]
-    assert short(path) in MAY_PRINT or not prints
 
 
 @each_source

@@ -70,6 +70,11 @@ class Service:
             assert text.count("\n") == 1, text
             return answer.status, json.loads(text)
 
+    async def gate(self, **more: object) -> tuple[asyncio.Task[tuple[int, Any]], GateCall]:
+        """Call the gate, and return the call and its fact."""
+        call = asyncio.create_task(self.post("/v1/gate", GATE_CALL | more))
+        return call, await self.seen(GateCall)
+
     async def seen(self, kind: type[News]) -> Any:
         """Return the first fact of this kind, and wait for it."""
         async with asyncio.timeout(5):
@@ -210,8 +215,7 @@ async def test_before_the_first_listing_a_call_is_503_L9(service: Service) -> No
 
 
 async def test_a_gate_call_is_answered_when_every_node_may_go_L7(service: Service) -> None:
-    call = asyncio.create_task(service.post("/v1/gate", GATE_CALL))
-    fact: GateCall = await service.seen(GateCall)
+    call, fact = await service.gate()
     assert (fact.job_id, fact.slurm_nodes) == ("7", ("n1", "n2"))
     assert fact.until_s - fact.asked_s == 5
     first = AnswerGate(fact.call, "n1", go=True, why="")
@@ -226,18 +230,16 @@ async def test_a_gate_call_is_answered_when_every_node_may_go_L7(service: Servic
 
 
 async def test_a_go_for_a_node_can_be_withdrawn_before_the_answer_L7(service: Service) -> None:
-    body = GATE_CALL | {"deadline_s": 0.2}
-    call = asyncio.create_task(service.post("/v1/gate", body))
-    number = (await service.seen(GateCall)).call
+    call, fact = await service.gate(deadline_s=0.2)
+    number = fact.call
     for node, go, why in (("n1", True, ""), ("n1", False, "Pod ns/a"), ("n2", True, "")):
         await service.hooks.push([AnswerGate(number, node, go=go, why=why)])
     assert await call == (200, {"action": "wait", "pods": ["Pod ns/a"]})
 
 
 async def test_at_the_deadline_of_the_caller_the_answer_names_the_pods_L7(service: Service) -> None:
-    body = GATE_CALL | {"deadline_s": 0.2}
-    call = asyncio.create_task(service.post("/v1/gate", body))
-    number = (await service.seen(GateCall)).call
+    call, fact = await service.gate(deadline_s=0.2)
+    number = fact.call
     await service.hooks.push(
         [AnswerGate(number, f"n{i}", go=False, why="Pod ns/a ends") for i in (1, 2)]
     )
@@ -265,8 +267,8 @@ async def test_requeue_is_answered_only_for_a_requeueable_job_that_asks_for_it_L
 
 
 async def test_a_caller_that_disconnects_ends_its_call(service: Service) -> None:
-    call = asyncio.create_task(service.post("/v1/gate", GATE_CALL))
-    number = (await service.seen(GateCall)).call
+    call, fact = await service.gate()
+    number = fact.call
     call.cancel()
     assert await service.seen(CallEnded) == CallEnded(number)
     assert service.hooks.calls.waiting == 0
@@ -324,8 +326,7 @@ async def test_the_end_of_a_job_is_a_fact_at_once_L8(service: Service) -> None:
 async def test_shutdown_breaks_every_waiting_call() -> None:
     service = Service()
     async with service.hooks.serve(Address("127.0.0.1", 0)) as service.address:
-        call = asyncio.create_task(service.post("/v1/gate", GATE_CALL))
-        await service.seen(GateCall)
+        call, _ = await service.gate()
     with pytest.raises(aiohttp.ClientError):
         await call
     assert service.hooks.calls.waiting == 0

@@ -7,8 +7,7 @@ from typing import Any, Final
 import pytest
 
 from sunk_sync.core.model.facts import Confirmed, ListingEnded, ListingStarted, Lost, News, Observed
-from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
-from sunk_sync.slurm.api.requests import SlurmCall, Take
+from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.read.nodes import NodePoll
 from sunk_sync.slurm.read.pacing import PollTiming, Time
 from tests.kit.job_reader import until
@@ -46,21 +45,6 @@ class Reader(NewsLog):
 
     def lost(self) -> list[Lost]:
         return [news for news in self.news if isinstance(news, Lost)]
-
-
-class Quick(World):
-    """Each answer takes `took_s`."""
-
-    def __init__(self, took_s: float) -> None:
-        super().__init__()
-        self.took_s = took_s
-        self.times: list[float] = []
-
-    def _ask(self, call: SlurmCall) -> tuple[float, str]:
-        self.times.append(self.now_s)
-        begun_s, line = super()._ask(call)
-        self.now_s += self.took_s - 1
-        return begun_s, line
 
 
 async def test_a_listing_and_its_rows_have_the_time_before_the_request() -> None:
@@ -127,43 +111,23 @@ async def test_after_a_read_of_one_node_the_next_listing_is_complete() -> None:
 
 
 async def test_304_to_a_complete_listing_is_a_failure() -> None:
-    class Odd(World):
-        async def read_records(
-            self, call: SlurmCall, key: str, take: Take
-        ) -> SlurmResponse | SlurmError:
-            del call, key, take
-            return self._answer(100.0, {}, unchanged=True)
-
-    reader = Reader(Odd())
+    world = World()
+    world.before = lambda _: world._answer(100.0, {}, unchanged=True)
+    reader = Reader(world)
     failure = await reader.poll.poll()
     assert failure is not None
     assert reader.news == [Lost(SOURCE, str(failure))]
 
 
 async def test_a_broken_listing_does_not_end_F4() -> None:
-    class Half(World):
-        async def read_records(
-            self, call: SlurmCall, key: str, take: Take
-        ) -> SlurmResponse | SlurmError:
-            await super().read_records(call, key, take)
-            return SlurmError("broken", "connection lost")
-
-    reader = Reader(Half().add(*NODES))
+    reader = Reader(World(end=SlurmError("broken", "connection lost")).add(*NODES))
     await reader.poll.poll()
     assert [type(news) for news in reader.news] == [ListingStarted, *[Observed] * 5, Lost]
 
 
 async def test_a_node_that_cannot_be_read_breaks_the_listing_F4() -> None:
     """A node missing from a listing would count as gone."""
-
-    class Strange(World):
-        async def read_records(
-            self, call: SlurmCall, key: str, take: Take
-        ) -> SlurmResponse | SlurmError:
-            answer = await super().read_records(call, key, take)
-            return await take([b'{"name":7}'], 100.0) or answer
-
-    reader = Reader(Strange().add(*NODES))
+    reader = Reader(World(unreadable=True).add(*NODES))
     await reader.poll.poll()
     assert ListingEnded(SOURCE) not in reader.news
     assert "a node is unreadable" in reader.lost()[0].why
@@ -211,7 +175,7 @@ async def test_after_a_loss_the_next_listing_is_complete() -> None:
     ("took_s", "period_s"), [(0.005, 1.0), (0.1, 1.0), (0.2, 1.0), (0.5, 2.5), (2.0, 10.0)]
 )
 async def test_at_most_a_fifth_of_the_time_is_spent_waiting(took_s: float, period_s: float) -> None:
-    world = Quick(took_s).add(*NODES)
+    world = World(tick_s=took_s).add(*NODES)
     reader = Reader(world)
     await reader.run_until(4)
     periods = [b - a for a, b in zip(world.times, world.times[1:], strict=False)]
@@ -220,17 +184,17 @@ async def test_at_most_a_fifth_of_the_time_is_spent_waiting(took_s: float, perio
 
 async def test_one_slow_listing_does_not_delay_the_next() -> None:
     """slurmrestd holds a request while slurmctld restarts; that time says nothing about load."""
-    world = Quick(0.01).add(*NODES)
+    world = World(tick_s=0.01).add(*NODES)
     reader = Reader(world)
     await reader.run_until(2)
-    world.took_s = 9.0
+    world.tick_s = 9.0
     await reader.run_until(4)
     held_s, next_s = world.times[-2:]
     assert next_s - held_s <= 9.0 + 0.05
 
 
 async def test_slow_failures_are_repeated_with_a_back_off_up_to_five_seconds() -> None:
-    world = Quick(10.0)
+    world = World(tick_s=10.0)
     world.before = lambda _: DOWN
     reader = Reader(world)
     await reader.run_until(7)
@@ -243,7 +207,7 @@ async def test_slow_failures_are_repeated_with_a_back_off_up_to_five_seconds() -
 
 async def test_quick_failures_are_repeated_every_half_second_F4() -> None:
     """A refused connection costs slurmctld nothing."""
-    world = Quick(0.0)
+    world = World(tick_s=0.0)
     world.before = lambda _: DOWN
     reader = Reader(world)
     await reader.run_until(100)
@@ -251,7 +215,7 @@ async def test_quick_failures_are_repeated_every_half_second_F4() -> None:
 
 
 async def test_failures_take_no_more_than_a_fifth_of_the_time() -> None:
-    world = Quick(0.2)
+    world = World(tick_s=0.2)
     world.before = lambda _: SlurmError("garbage", "x")
     reader = Reader(world, random=0.0)
     await reader.run_until(10)
@@ -259,7 +223,7 @@ async def test_failures_take_no_more_than_a_fifth_of_the_time() -> None:
 
 
 async def test_poll_now_shortens_the_wait_but_not_the_share_of_time() -> None:
-    world = Quick(0.01).add(*NODES)
+    world = World(tick_s=0.01).add(*NODES)
     reader = Reader(world, timing=PollTiming(interval_s=100.0))
     blocked = asyncio.Event()
 

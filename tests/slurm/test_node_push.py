@@ -17,7 +17,7 @@ from sunk_sync.core.model.facts import Deleted, News, Observed, Reference, Slurm
 from sunk_sync.core.model.node_mark import Mark, mark_text
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
-from sunk_sync.slurm.api.requests import SlurmCall, Take
+from sunk_sync.slurm.api.requests import SlurmCall
 from sunk_sync.slurm.read.one_node import YOUNG_S
 from sunk_sync.slurm.write.nodes import SlurmPush
 from tests.slurm.recorded.world import DOWN, World, slurm_node
@@ -192,18 +192,7 @@ async def test_an_answer_about_a_node_of_another_name_allows_no_write() -> None:
 
 @pytest.mark.parametrize("count", [1, 60])
 async def test_an_unreadable_answer_proves_neither_state_nor_absence_F4(count: int) -> None:
-    class Strange(World):
-        async def call(self, call: SlurmCall) -> SlurmResponse | SlurmError:
-            answer = await super().call(call)
-            return structs.replace(answer, body=b'{"nodes":[{"name":7}]}')
-
-        async def read_records(
-            self, call: SlurmCall, key: str, take: Take
-        ) -> SlurmResponse | SlurmError:
-            answer = await super().read_records(call, key, take)
-            return await take([b'{"name":7}'], 100.0) or answer
-
-    world = Strange().add(*nodes(count))
+    world = World(unreadable=True).add(*nodes(count))
     outcomes = await push(world, *drains(count))
     assert {type(outcome) for outcome in outcomes} == {Unsure}
     assert world.writes == []

@@ -15,6 +15,9 @@ INVALID_NAME = SlurmError("no_such", "Invalid node name specified (2018)", 2018)
 DOWN = SlurmError("controller_down", "Unable to contact slurm controller (1800)", 1800)
 
 
+BAD: dict[str, Any] = {"name": 7}
+
+
 def slurm_node(name: str, *state: str, reason: str = "", comment: str = "") -> SlurmNode:
     return SlurmNode(name=name, state=frozenset(state or ["IDLE"]), reason=reason, comment=comment)
 
@@ -24,7 +27,7 @@ class World:
     """Its nodes, the requests it received, and its failures.
 
     `before` is called with each request before it is answered: a test changes nodes there, or
-    returns a failure that replaces the answer.
+    returns what replaces the answer.
     """
 
     nodes: dict[str, SlurmNode] = field(default_factory=dict)
@@ -34,7 +37,13 @@ class World:
     """Time of each answer."""
     asked: list[str] = field(default_factory=list)
     calls: list[SlurmCall] = field(default_factory=list)
-    before: Callable[[str], SlurmError | None] = lambda _: None
+    times: list[float] = field(default_factory=list)
+    """When each request began."""
+    before: Callable[[str], SlurmResponse | SlurmError | None] = lambda _: None
+    unreadable: bool = False
+    """Each answer has one node that cannot be read."""
+    end: SlurmError | None = None
+    """A failure after the last record of each listing."""
     last_update: int | None = 17
     changed: bool = True
 
@@ -51,27 +60,30 @@ class World:
 
     async def call(self, call: SlurmCall) -> SlurmResponse | SlurmError:
         begun_s, line = self._ask(call)
-        if failure := self.before(line):
-            return failure
+        if instead := self.before(line):
+            return instead
         if call.method == "POST":
             return self._update(call, begun_s)
         node = self.nodes.get(call.path.removeprefix("node/"))
-        return self._answer(begun_s, {"nodes": [_wire(node)]}) if node else NO_SUCH
+        if node is None:
+            return NO_SUCH
+        return self._answer(begun_s, {"nodes": [BAD if self.unreadable else _wire(node)]})
 
     async def read_records(
         self, call: SlurmCall, key: str, take: Take
     ) -> SlurmResponse | SlurmError:
         assert key == "nodes"
         begun_s, line = self._ask(call)
-        if failure := self.before(line):
-            return failure
+        if instead := self.before(line):
+            return instead
         if call.query and not self.changed:
             return self._answer(begun_s, {}, unchanged=True)
-        records = [msgspec.json.encode(_wire(node)) for node in self.nodes.values()]
+        nodes = [_wire(node) for node in self.nodes.values()] + [BAD] * self.unreadable
+        records = [msgspec.json.encode(node) for node in nodes]
         for start in range(0, len(records), 3):
             if failure := await take(records[start : start + 3], begun_s):
                 return failure
-        return self._answer(begun_s, {"last_update": self.last_update})
+        return self.end or self._answer(begun_s, {"last_update": self.last_update})
 
     def _ask(self, call: SlurmCall) -> tuple[float, str]:
         query = "".join(f"?{name}={value}" for name, value in call.query.items())
@@ -79,6 +91,7 @@ class World:
         self.asked.append(line)
         self.calls.append(call)
         begun_s = self.now_s
+        self.times.append(begun_s)
         self.now_s += self.tick_s
         return begun_s, line
 
