@@ -2,25 +2,21 @@
 
 import json
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import (
-    Action,
-    CancelJob,
-    SubmitJob,
-    UpdateJob,
-)
+from sunk_sync.core.model.actions import Action, CancelJob, SubmitJob, UpdateJob
 from sunk_sync.core.model.facts import Job, Observed
 from sunk_sync.core.model.job_description import JobDescription
-from sunk_sync.core.model.outcomes import Outcome
+from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.read.job_owners import JobOwners
 from sunk_sync.slurm.write.jobs import JobPush
 from sunk_sync.slurm.write.submit import SubmitContext
 from tests.slurm.recorded.job_world import JobWorld, identity_of, is_mine, name_of
 
+T = TypeVar("T", Done, Refused, Unsure)
 Kind = Literal["allocation", "script", "external"]
 SCRIPT = "#!/bin/sh\nexec sleep 1\n"
 BUSY = SlurmError("refused", "Requested nodes are busy (2016)", 2016)
@@ -40,6 +36,12 @@ class Writer:
 
     async def do(self, *actions: Action) -> list[Outcome]:
         return list(await self.push.push(actions))
+
+    async def one(self, action: Action, kind: type[T]) -> T:
+        """Do one action, and return its outcome, which is of this kind."""
+        (outcome,) = await self.do(action)
+        assert isinstance(outcome, kind), outcome
+        return outcome
 
 
 def desired(uid: str, kind: Kind = "script", **fields: Any) -> SubmitJob:

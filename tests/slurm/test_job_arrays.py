@@ -184,8 +184,7 @@ async def test_a_task_is_not_updated_P20() -> None:
     update = UpdateJob(
         job_id=job.job_id, name=job.name, identity=job.identity, description=JobDescription()
     )
-    (outcome,) = await writer.do(update)
-    assert isinstance(outcome, Refused)
+    await writer.one(update, Refused)
     assert not any(line.startswith("POST job/1") for line in world.asked)
 
 
@@ -227,8 +226,7 @@ async def test_a_job_that_is_listed_but_hidden_by_PrivateData_is_not_gone() -> N
     world = JobWorld()
     world.add(identity_of("u1"))
     world.before = lambda line: GONE if line == "GET job/1" else None
-    (outcome,) = await Writer(world).do(GetJob("1", 0.0))
-    assert isinstance(outcome, Unsure)
+    outcome = await Writer(world).one(GetJob("1", 0.0), Unsure)
     assert outcome.seen == ()
 
 

@@ -53,8 +53,7 @@ async def test_a_cancel_of_a_waiting_job_spares_one_that_has_started_P19(begins:
             world.start(record, "n1")
 
     world.before = start
-    (outcome,) = await Writer(world).do(cancel("u1", replaced=True, waiting=True))
-    assert isinstance(outcome, Done)
+    outcome = await Writer(world).one(cancel("u1", replaced=True, waiting=True), Done)
     assert job_in(outcome).state == RUNNING
     assert job_in(outcome).identity.replaced == (begins == "DELETE")
     assert record.state == ["RUNNING"]
@@ -91,8 +90,7 @@ async def test_a_foreign_job_under_the_id_is_not_cancelled_P23(comment: Any) -> 
     world = JobWorld()
     world.add(comment, "RUNNING", name="theirs")
     for replaced in (False, True):
-        (outcome,) = await Writer(world).do(cancel("u1", replaced=replaced))
-        assert isinstance(outcome, Done)
+        outcome = await Writer(world).one(cancel("u1", replaced=replaced), Done)
         (seen,) = outcome.seen
         assert isinstance(seen, Deleted)
         assert (seen.source, seen.name) == ("jobs", "1")
@@ -103,15 +101,13 @@ async def test_a_foreign_job_under_the_id_is_not_cancelled_P23(comment: Any) -> 
 async def test_another_job_of_ours_under_the_id_is_not_cancelled_P23() -> None:
     world = with_job("u2", "RUNNING")
     for replaced in (False, True):
-        (outcome,) = await Writer(world).do(cancel("u1", replaced=replaced))
-        assert isinstance(outcome, Done)
+        await Writer(world).one(cancel("u1", replaced=replaced), Done)
         assert world.records[1].state == ["RUNNING"]
 
 
 async def test_a_cancel_of_a_forgotten_job_is_done_and_shows_that_it_is_gone() -> None:
     for replaced in (False, True):
-        (outcome,) = await Writer(JobWorld()).do(cancel("u1", replaced=replaced))
-        assert isinstance(outcome, Done)
+        outcome = await Writer(JobWorld()).one(cancel("u1", replaced=replaced), Done)
         (seen,) = outcome.seen
         assert isinstance(seen, Deleted)
         assert 100 <= seen.order <= 102
@@ -122,8 +118,7 @@ async def test_a_replaced_job_is_read_then_marked_then_cancelled_P17() -> None:
     stop = SlurmError("timeout", "x")
     world.before = lambda line: stop if line.startswith("DELETE") else None
     writer = Writer(world)
-    (outcome,) = await writer.do(cancel("u1", replaced=True))
-    assert isinstance(outcome, Unsure)
+    outcome = await writer.one(cancel("u1", replaced=True), Unsure)
     assert job_in(outcome).identity.replaced, "its Pod was bound to it in seed 60133"
     assert [call.method for call in world.calls] == ["GET", "POST", "DELETE"]
     assert read_identity(world.records[1].comment) == replace(identity_of("u1"), replaced=True)
@@ -143,8 +138,7 @@ async def test_after_a_slow_mark_no_cancel_is_sent_P17() -> None:
 
     world.before = slowly
     writer = Writer(world)
-    (outcome,) = await writer.do(cancel("u1", replaced=True))
-    assert isinstance(outcome, Unsure)
+    outcome = await writer.one(cancel("u1", replaced=True), Unsure)
     assert job_in(outcome).identity.replaced
     assert world.records[1].state == ["PENDING"]
     assert [type(one) for one in await writer.do(cancel("u1", replaced=True))] == [Done]

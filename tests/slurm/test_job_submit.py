@@ -105,8 +105,7 @@ async def test_an_allocation_whose_read_failed_is_reported_as_running_without_no
     world = JobWorld()
     world.before = lambda line: GONE if line.startswith("GET job/") else None
     writer = Writer(world)
-    (outcome,) = await writer.do(desired("u1", "allocation"))
-    assert isinstance(outcome, Done)
+    outcome = await writer.one(desired("u1", "allocation"), Done)
     assert "RUNNING" in job_in(outcome).state
     assert job_in(outcome).slurm_nodes == ()
 
@@ -134,8 +133,7 @@ async def test_the_version_is_asked_for_once_and_again_after_a_broken_call() -> 
 async def test_a_job_created_despite_an_error_is_reported() -> None:
     world = JobWorld()
     world.after = refusing(SlurmError("refused", 'Unknown flag "NOPE" (9207)', 9207, job_id=1))
-    (outcome,) = await Writer(world).do(desired("u1"))
-    assert isinstance(outcome, Done)
+    outcome = await Writer(world).one(desired("u1"), Done)
     assert job_in(outcome).job_id == "1"
 
 
@@ -143,8 +141,7 @@ async def test_a_job_created_despite_an_error_is_reported() -> None:
 async def test_a_submission_without_an_answer_is_an_attempt_F2(kind: Any) -> None:
     world = JobWorld()
     world.after = refusing(SlurmError(kind, "x"))
-    (outcome,) = await Writer(world).do(desired("u1"))
-    assert isinstance(outcome, Unsure)
+    outcome = await Writer(world).one(desired("u1"), Unsure)
     assert outcome.seen == (Attempt(identity_of("u1").workload, world.now_s),)
 
 
@@ -161,8 +158,7 @@ async def test_a_submission_without_an_answer_is_an_attempt_F2(kind: Any) -> Non
 )
 async def test_a_submission_that_never_reached_slurm_is_no_attempt_F2(failure: SlurmError) -> None:
     world = JobWorld(before=lambda _: failure)
-    (outcome,) = await Writer(world).do(desired("u1"))
-    assert isinstance(outcome, Unsure)
+    outcome = await Writer(world).one(desired("u1"), Unsure)
     assert outcome.seen == ()
 
 
@@ -247,8 +243,7 @@ async def test_after_a_refused_array_a_job_read_meanwhile_is_not_sent_F2() -> No
 @pytest.mark.parametrize(("version", "kind"), [("v0.0.42", "external"), ("v0.0.40", "allocation")])
 async def test_a_kind_that_the_version_does_not_know_is_not_sent(version: str, kind: Kind) -> None:
     world = JobWorld(version=version)
-    (outcome,) = await Writer(world).do(desired("u1", kind))
-    assert isinstance(outcome, Refused)
+    outcome = await Writer(world).one(desired("u1", kind), Refused)
     assert version in outcome.why
     assert world.asked == ["GET ping/"]
 

@@ -17,8 +17,7 @@ async def test_no_write_follows_a_slow_read_P23(action: Action) -> None:
     """In seed 554577 slurmctld lost its state, and a foreign job of that number was cancelled."""
     world = with_job(takes_s=6.0)
     writer = Writer(world)
-    (outcome,) = await writer.do(action)
-    assert isinstance(outcome, Unsure)
+    await writer.one(action, Unsure)
     assert [call.method for call in world.calls] == ["GET"]
     world.takes_s = 1.0
     assert [type(one) for one in await writer.do(action)] == [Done]
@@ -27,8 +26,7 @@ async def test_no_write_follows_a_slow_read_P23(action: Action) -> None:
 async def test_an_update_writes_the_description_then_the_digest_P20() -> None:
     """A refused update may have been done in part."""
     world = with_job()
-    (outcome,) = await Writer(world).do(updating())
-    assert isinstance(outcome, Done)
+    outcome = await Writer(world).one(updating(), Done)
     assert job_in(outcome).identity.digest == "d2"
     assert [call.method for call in world.calls] == ["GET", "POST", "POST"]
     assert sent(world, 1)["comment"] == "hello"
@@ -42,8 +40,7 @@ async def test_new_exclusions_and_their_identity_are_one_request_P7() -> None:
     wanted = replace(
         updating(), identity=replace(identity_of("u1"), hosts="h2"), exclusions_only=True
     )
-    (outcome,) = await Writer(world).do(replace(wanted, excluded=("n1", "n2")))
-    assert isinstance(outcome, Done)
+    outcome = await Writer(world).one(replace(wanted, excluded=("n1", "n2")), Done)
     assert [call.method for call in world.calls] == ["GET", "POST"]
     assert sent(world, 1)["excluded_nodes"] == ["n[1-2]"]
     assert set(sent(world, 1)) == {"excluded_nodes", "admin_comment"}
@@ -57,8 +54,7 @@ async def test_a_refusal_of_new_exclusions_is_reported_as_such_P7() -> None:
     world = with_job()
     world.before = refusing(SlurmError("refused", "Invalid node name specified (2018)", 2018))
     wanted = replace(updating(), excluded=("n9",), exclusions_only=True)
-    (outcome,) = await Writer(world).do(wanted)
-    assert isinstance(outcome, Refused)
+    outcome = await Writer(world).one(wanted, Refused)
     assert job_in(outcome).identity == identity_of("u1")
     (_, told) = shown_by(outcome, asked_s=0.0)
     assert isinstance(told, SubmitRefused)
@@ -76,16 +72,14 @@ async def test_a_job_that_does_not_wait_is_not_updated_P20(state: str) -> None:
 async def test_a_refused_update_carries_the_error_number_and_the_old_digest_P20() -> None:
     world = with_job()
     world.before = refusing(SlurmError("refused", "Invalid feature specification (2029)", 2029))
-    (outcome,) = await Writer(world).do(updating())
-    assert isinstance(outcome, Refused)
+    outcome = await Writer(world).one(updating(), Refused)
     assert outcome.number == 2029
     assert job_in(outcome).identity == identity_of("u1")
 
 
 async def test_an_update_never_reaches_another_job_P20() -> None:
     world = with_job("u2")
-    (outcome,) = await Writer(world).do(updating())
-    assert isinstance(outcome, Done)
+    outcome = await Writer(world).one(updating(), Done)
     assert isinstance(outcome.seen[0], Deleted)
     assert [call.method for call in world.calls] == ["GET"]
 
@@ -100,10 +94,8 @@ async def test_a_read_shows_a_job_of_ours_or_its_absence() -> None:
     assert job_in(one).slurm_nodes == ("n1", "n2")
     assert [type(outcome.seen[0]) for outcome in (two, three)] == [Deleted, Deleted]
     world.before = lambda _: SlurmError("controller_down", "x", 1800)
-    (outcome,) = await writer.do(GetJob("1", world.now_s))
-    assert isinstance(outcome, Unsure)
-    (outcome,) = await writer.do(GetJob("../nodes", 0))
-    assert isinstance(outcome, Refused)
+    await writer.one(GetJob("1", world.now_s), Unsure)
+    await writer.one(GetJob("../nodes", 0), Refused)
 
 
 async def test_outcomes_stand_in_the_order_of_the_actions() -> None:

@@ -1,6 +1,7 @@
 """Writes on nodes: the read before each one, the states that forbid it, few requests."""
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import pytest
 from msgspec import structs
@@ -22,6 +23,7 @@ from sunk_sync.slurm.read.one_node import YOUNG_S
 from sunk_sync.slurm.write.nodes import SlurmPush
 from tests.slurm.recorded.world import DOWN, World, slurm_node
 
+T = TypeVar("T", Done, Refused, Unsure)
 CORDONED = "k8s: node cordoned"
 LIFTED = "lifted, was k8s: node cordoned"
 MARK = mark_text(Mark(cluster="ours", node="n1"))
@@ -44,6 +46,12 @@ def nodes(count: int) -> list[SlurmNode]:
 
 async def push(world: World, *actions: SlurmAction) -> list[Outcome]:
     return list(await SlurmPush(world, world.clock).push(actions))
+
+
+async def push_one(world: World, action: SlurmAction, kind: type[T]) -> T:
+    (outcome,) = await push(world, action)
+    assert isinstance(outcome, kind), outcome
+    return outcome
 
 
 def shown(outcome: Outcome) -> SlurmNode:
@@ -85,8 +93,7 @@ WRITES: list[tuple[SlurmNode, SlurmAction, str]] = [
 @pytest.mark.parametrize(("node", "action", "body"), WRITES)
 async def test_a_write_is_GET_and_POST_S0(node: SlurmNode, action: SlurmAction, body: str) -> None:
     world = World().add(node)
-    (outcome,) = await push(world, action)
-    assert isinstance(outcome, Done)
+    outcome = await push_one(world, action, Done)
     assert [line.partition(" {")[0] for line in world.asked] == ["GET node/n1", "POST node/n1"]
     assert world.writes[0].startswith(f"POST node/n1 {body}")
     assert seen(outcome) == world.nodes["n1"]
@@ -145,8 +152,7 @@ async def test_a_write_that_the_fresh_read_forbids_is_refused_S0_S11_S12_S13_S15
 ) -> None:
     """Foreign drains and comments, and states in which a write would hide the reason."""
     world = World().add(node)
-    (outcome,) = await push(world, action)
-    assert isinstance(outcome, Refused)
+    outcome = await push_one(world, action, Refused)
     assert why in outcome.why
     assert outcome.seen == (Observed(node, 100.0),)
     assert world.asked == ["GET node/n1"]
@@ -161,14 +167,12 @@ async def test_a_drain_by_a_user_just_before_the_read_stays_S0() -> None:
         return None
 
     world.before = human
-    (outcome,) = await push(world, drain)
-    assert isinstance(outcome, Refused)
+    await push_one(world, drain, Refused)
     assert world.writes == []
 
 
 async def test_an_unknown_node_is_reported_gone_with_the_time_of_the_read() -> None:
-    (outcome,) = await push(World(), drain)
-    assert isinstance(outcome, Refused)
+    outcome = await push_one(World(), drain, Refused)
     assert outcome.seen == (Deleted("slurm_nodes", "", "n1", "", 100.0),)
 
 
@@ -176,8 +180,7 @@ async def test_an_unknown_node_is_reported_gone_with_the_time_of_the_read() -> N
 async def test_a_name_that_could_mean_several_nodes_is_not_sent(name: str) -> None:
     """An annotation `n[1-100]` must not drain a hundred nodes."""
     world = World()
-    (outcome,) = await push(world, Drain(name, CORDONED))
-    assert isinstance(outcome, Refused)
+    await push_one(world, Drain(name, CORDONED), Refused)
     assert world.asked == []
 
 
@@ -185,8 +188,7 @@ async def test_an_answer_about_a_node_of_another_name_allows_no_write() -> None:
     """Slurm reads some names, such as ALL, as sets of nodes."""
     world = World()
     world.nodes["all"] = slurm_node("n1")
-    (outcome,) = await push(world, Drain("all", CORDONED))
-    assert isinstance(outcome, Unsure)
+    await push_one(world, Drain("all", CORDONED), Unsure)
     assert world.writes == []
 
 
@@ -305,8 +307,7 @@ async def test_the_read_before_a_failed_write_is_reported_F4() -> None:
     """It can be the only news of Slurm for a long time (seed 8140561)."""
     world = World().add(slurm_node("n1"))
     world.before = lambda line: DOWN if line.startswith("POST") else None
-    (outcome,) = await push(world, drain)
-    assert isinstance(outcome, Unsure)
+    outcome = await push_one(world, drain, Unsure)
     assert outcome.seen == (Observed(slurm_node("n1"), 100.0),)
 
 
@@ -337,12 +338,10 @@ async def test_a_rewrite_of_a_reason_does_not_drain_an_undrained_node_S19() -> N
     """The limit on drains does not count rewrites (seed 8140443)."""
     rewrites = Drain("n1", "k8s: pod terminated", rewrites=True)
     world = World().add(slurm_node("n1"))
-    (outcome,) = await push(world, rewrites)
-    assert isinstance(outcome, Refused)
+    outcome = await push_one(world, rewrites, Refused)
     assert seen(outcome) == slurm_node("n1")
     world.add(slurm_node("n1", "IDLE", "DRAIN", reason=CORDONED))
-    (outcome,) = await push(world, rewrites)
-    assert isinstance(outcome, Done)
+    await push_one(world, rewrites, Done)
 
 
 @pytest.mark.parametrize(("version", "reason"), [("v0.0.45", ""), ("v0.0.42", LIFTED)])
@@ -355,8 +354,7 @@ async def test_an_undrain_is_reported_as_a_version_leaves_it_S2(version: str, re
 
 async def test_the_result_of_a_write_has_the_time_of_its_answer_S6() -> None:
     world = World().add(slurm_node("n1"))
-    (outcome,) = await push(world, drain)
-    assert isinstance(outcome, Done)
+    outcome = await push_one(world, drain, Done)
     assert order_of(outcome) == world.now_s
 
 
