@@ -22,8 +22,7 @@ GO = AnswerGate(call=1, slurm_node="n1", go=True, why="")
 async def test_a_submission_without_an_answer_may_have_happened_F2(bench: Bench) -> None:
     """In seed 60863 it was sent again at once, though its job existed."""
     bench.jobs.seconds = 2 * PUSH_LIMIT_S
-    bench.want(SUBMIT)
-    await asyncio.sleep(PUSH_LIMIT_S + 1)
+    await bench.want_for(PUSH_LIMIT_S + 1, SUBMIT)
     bench.want()
     (report,) = bench.reports
     attempt = Attempt(SUBMIT.identity.workload, 1000 + PUSH_LIMIT_S)
@@ -33,8 +32,7 @@ async def test_a_submission_without_an_answer_may_have_happened_F2(bench: Bench)
 @on_bench
 async def test_a_binding_without_an_answer_may_have_happened_P29(bench: Bench) -> None:
     bench.kube.answers = [OSError("cut")]
-    bench.want(BIND)
-    await asyncio.sleep(0.1)
+    await bench.want_for(0.1, BIND)
     bench.want()
     (report,) = bench.reports
     assert report.outcome == Unsure(BIND, "OSError: cut", seen=(BindTried("u1", "7", 1000),))
@@ -44,10 +42,8 @@ async def test_a_binding_without_an_answer_may_have_happened_P29(bench: Bench) -
 async def test_no_pod_is_bound_to_a_job_whose_cancel_is_in_flight(bench: Bench) -> None:
     """In seed 60133 the reason for the cancel had passed."""
     bench.jobs.seconds = 1
-    bench.want(CANCEL)
-    await asyncio.sleep(0.1)
-    bench.want(BIND)
-    await asyncio.sleep(0.8)
+    await bench.want_for(0.1, CANCEL)
+    await bench.want_for(0.8, BIND)
     assert not bench.kube.actions
     await asyncio.sleep(1)
     assert bench.kube.actions == [BIND]
@@ -57,15 +53,13 @@ async def test_no_pod_is_bound_to_a_job_whose_cancel_is_in_flight(bench: Bench) 
 async def test_no_job_is_cancelled_while_a_binding_to_it_is_in_flight(bench: Bench) -> None:
     """In seed 60294 its Pod counted as unbound."""
     bench.kube.seconds = 3
-    bench.want(BIND)
-    await asyncio.sleep(0.1)
+    await bench.want_for(0.1, BIND)
     bench.want(CANCEL)
     bench.outbox.sweep()
     await asyncio.sleep(2.8)
     assert not bench.jobs.actions
     await asyncio.sleep(1)
-    bench.want()
-    await asyncio.sleep(2)
+    await bench.want_for(2)
     bench.outbox.sweep()
     assert not bench.outbox._slots
     assert bench.jobs.actions == [CANCEL]
@@ -76,12 +70,9 @@ async def test_no_job_is_cancelled_while_a_binding_to_it_is_in_flight(bench: Ben
 async def test_a_binding_is_known_before_its_job_ends_P29(bench: Bench, landed_s: float) -> None:
     """The cancel was decided before the answer, which ends it."""
     bench.kube.seconds = landed_s
-    bench.want(BIND)
-    await asyncio.sleep(0.01)
-    bench.want(CANCEL)
-    await asyncio.sleep(landed_s - 0.01 + 0.04)
-    bench.want()
-    await asyncio.sleep(1)
+    await bench.want_for(0.01, BIND)
+    await bench.want_for(landed_s - 0.01 + 0.04, CANCEL)
+    await bench.want_for(1)
     assert not bench.jobs.actions
 
 
@@ -89,14 +80,11 @@ async def test_a_binding_is_known_before_its_job_ends_P29(bench: Bench, landed_s
 async def test_a_gang_is_not_submitted_again_before_the_last_answer_G1(bench: Bench) -> None:
     """In seed 220531 its members changed meanwhile, and two of its jobs ran."""
     bench.jobs.seconds = 3
-    bench.want(SUBMIT)
-    await asyncio.sleep(0.1)
-    bench.want(replace(SUBMIT, identity=identity(pod(), pod("other"))))
-    await asyncio.sleep(2.5)
+    await bench.want_for(0.1, SUBMIT)
+    await bench.want_for(2.5, replace(SUBMIT, identity=identity(pod(), pod("other"))))
     assert bench.jobs.actions == [SUBMIT]
     await asyncio.sleep(0.42)
-    bench.want()
-    await asyncio.sleep(5)
+    await bench.want_for(5)
     bench.outbox.sweep()
     assert not bench.outbox._slots
     assert not bench.outbox._mutual_exclusion._submits
@@ -111,11 +99,9 @@ async def test_no_job_starts_where_a_binding_is_in_flight_or_may_still_arrive_L7
     """In seed 211699 the network delayed the binding until its own job had ended."""
     bench.kube.seconds = 3
     bench.kube.answers = [answer]
-    bench.want(BIND)
-    await asyncio.sleep(0.1)
+    await bench.want_for(0.1, BIND)
     bench.want(GO)
-    bench.want(replace(GO, call=2, slurm_node="n2"), key=OTHER)
-    await asyncio.sleep(waits_s + 2)
+    await bench.want_for(waits_s + 2, replace(GO, call=2, slurm_node="n2"), key=OTHER)
     elsewhere = replace(GO, call=2, slurm_node="n2")
     assert bench.hooks.actions == [elsewhere, GO]
     begun_s, went_s = bench.hooks.times

@@ -22,16 +22,14 @@ MOVED = replace(SUBMIT, excluded=("n1",), identity=replace(SUBMIT.identity, host
 @on_bench
 async def test_a_write_is_pushed_at_once_and_reported_with_its_cause(bench: Bench) -> None:
     bench.slurm.seconds = 0.25
-    bench.want(DRAIN)
-    await asyncio.sleep(1)
+    await bench.want_for(1, DRAIN)
     assert bench.reports == [WriteReport(Done(DRAIN), KEY, "for a test", 1000.0, 1000.25, 1000.0)]
 
 
 @on_bench
 async def test_a_write_that_is_done_is_not_repeated(bench: Bench) -> None:
     for _ in range(5):
-        bench.want(DRAIN)
-        await asyncio.sleep(1)
+        await bench.want_for(1, DRAIN)
     assert bench.slurm.actions == [DRAIN]
 
 
@@ -40,8 +38,7 @@ async def test_each_target_has_one_write_in_flight_and_the_latest_write_wins() -
     bench = Bench(slurm=Limits(concurrency=5, batch=1, leisurely=5))
     bench.slurm.seconds = 1
     for desired in (DRAIN, AGAIN, LIFT, AGAIN, LIFT):
-        bench.want(desired)
-        await asyncio.sleep(0.1)
+        await bench.want_for(0.1, desired)
     await asyncio.sleep(5)
     assert bench.slurm.actions == [DRAIN, LIFT]
 
@@ -58,8 +55,7 @@ async def test_a_submission_in_flight_knows_whether_it_is_desired_P13(
     """sunk-sync updates excluded hosts after the submission (P7)."""
     bench.jobs.seconds = 3
     assert not bench.outbox.stands(SUBMIT)
-    bench.want(SUBMIT)
-    await asyncio.sleep(0.1)
+    await bench.want_for(0.1, SUBMIT)
     bench.want(*then)
     assert bench.outbox.stands(SUBMIT) == stands
 
@@ -68,16 +64,12 @@ async def test_a_submission_in_flight_knows_whether_it_is_desired_P13(
 async def test_a_sweep_keeps_the_slot_of_a_write_in_flight() -> None:
     bench = Bench(slurm=Limits(concurrency=5, batch=1, leisurely=5))
     bench.slurm.seconds = 10
-    bench.want(DRAIN)
-    await asyncio.sleep(0.1)
+    await bench.want_for(0.1, DRAIN)
     bench.want()
-    bench.want(LIFT)
-    await asyncio.sleep(0.1)
-    bench.want()
-    await asyncio.sleep(5)
+    await bench.want_for(0.1, LIFT)
+    await bench.want_for(5)
     bench.outbox.sweep()
-    bench.want(LIFT)
-    await asyncio.sleep(30)
+    await bench.want_for(30, LIFT)
     assert bench.slurm.actions == [DRAIN, LIFT]
     assert bench.slurm.times == [0, 10]
 
@@ -85,12 +77,10 @@ async def test_a_sweep_keeps_the_slot_of_a_write_in_flight() -> None:
 @on_bench
 async def test_a_write_no_longer_desired_is_dropped_with_its_slot(bench: Bench) -> None:
     bench.slurm.seconds = 1
-    bench.want(Drain("n9", "k8s: busy"), key=OTHER)
-    await asyncio.sleep(0)
+    await bench.want_for(0, Drain("n9", "k8s: busy"), key=OTHER)
     bench.want(DRAIN)
     bench.want()
-    bench.want()
-    await asyncio.sleep(5)
+    await bench.want_for(5)
     bench.want(key=OTHER)
     bench.outbox.sweep()
     assert not bench.outbox._slots
@@ -119,8 +109,7 @@ async def test_a_sweep_visits_1000_targets_and_the_next_one_continues(bench: Ben
 @on_bench
 async def test_writes_in_flight_are_counted_for_both_authorities(bench: Bench) -> None:
     bench.slurm.seconds, bench.kube.seconds = 2, 3
-    bench.want(DRAIN, shown("a"))
-    await asyncio.sleep(0.1)
+    await bench.want_for(0.1, DRAIN, shown("a"))
     assert bench.outbox.in_flight == 2
     await bench.outbox.finish(8)
     assert (now(), bench.outbox.in_flight) == (1003, 0)
@@ -128,11 +117,9 @@ async def test_writes_in_flight_are_counted_for_both_authorities(bench: Bench) -
 
 @on_bench
 async def test_a_target_that_two_keys_want_in_turn_belongs_to_the_last(bench: Bench) -> None:
-    bench.want(shown("mine"))
-    await asyncio.sleep(2)
+    await bench.want_for(2, shown("mine"))
     bench.want(shown("theirs"), key=OTHER)
-    bench.want()
-    await asyncio.sleep(2)
+    await bench.want_for(2)
     assert bench.kube.actions == [shown("mine"), shown("theirs")]
     assert bench.reports[-1].key == OTHER
 
@@ -149,16 +136,14 @@ async def test_a_target_that_two_keys_want_in_turn_belongs_to_the_last(bench: Be
 @on_bench
 async def test_a_push_that_raises_is_unsure(bench: Bench, answer: Exception, why: str) -> None:
     bench.slurm.answers = [answer]
-    bench.want(DRAIN)
-    await asyncio.sleep(5)
+    await bench.want_for(5, DRAIN)
     assert [one.outcome for one in bench.reports] == [Unsure(DRAIN, why), Done(DRAIN)]
 
 
 @on_bench
 async def test_a_push_that_hangs_is_unsure_after_a_minute(bench: Bench) -> None:
     bench.slurm.seconds = 1e9
-    bench.want(DRAIN)
-    await asyncio.sleep(PUSH_LIMIT_S + 0.1)
+    await bench.want_for(PUSH_LIMIT_S + 0.1, DRAIN)
     bench.slurm.seconds = 0
     await asyncio.sleep(5)
     assert [type(one.outcome) for one in bench.reports] == [Unsure, Done]
@@ -172,8 +157,7 @@ async def test_a_push_with_a_wrong_number_of_answers_is_unsure_for_all_writes(be
         return [Done(action) for action in actions][:-1]
 
     bench.outbox.slurm._push = short
-    bench.want(DRAIN)
-    await asyncio.sleep(0.01)
+    await bench.want_for(0.01, DRAIN)
     assert [one.outcome for one in bench.reports] == [
         Unsure(DRAIN, "push lost count of its answers")
     ]
@@ -182,8 +166,7 @@ async def test_a_push_with_a_wrong_number_of_answers_is_unsure_for_all_writes(be
 @on_bench
 async def test_finish_starts_no_write_and_awaits_those_in_flight_F10(bench: Bench) -> None:
     bench.slurm.seconds = 2
-    bench.want(DRAIN)
-    await asyncio.sleep(0.1)
+    await bench.want_for(0.1, DRAIN)
     bench.want(Drain("n2", "x"), key=OTHER)
     await bench.outbox.finish(8)
     assert now() == 1002
@@ -195,8 +178,7 @@ async def test_finish_starts_no_write_and_awaits_those_in_flight_F10(bench: Benc
 @on_bench
 async def test_finish_waits_at_most_its_grace_period_F10(bench: Bench) -> None:
     bench.slurm.seconds = 50
-    bench.want(DRAIN)
-    await asyncio.sleep(0.1)
+    await bench.want_for(0.1, DRAIN)
     await bench.outbox.finish(8)
     assert now() == pytest.approx(1008.1)
     assert bench.outbox.in_flight == 1
@@ -205,22 +187,19 @@ async def test_finish_waits_at_most_its_grace_period_F10(bench: Bench) -> None:
 @on_bench
 async def test_a_fact_of_a_key_whose_target_another_key_ended_writes_again(bench: Bench) -> None:
     look = GetObject("Pod", "slurm", "p", 0.0)
-    bench.want(DRAIN, look)
-    await asyncio.sleep(1)
+    await bench.want_for(1, DRAIN, look)
     bench.want(DRAIN, key=OTHER)
     bench.want(key=OTHER)
     bench.outbox.sweep()
     bench.outbox.facts_changed(KEY)
-    bench.want(DRAIN, look)
-    await asyncio.sleep(1)
+    await bench.want_for(1, DRAIN, look)
     assert bench.slurm.times == [0, 1]
     assert bench.kube.times == [0, 1]
 
 
 @on_bench
 async def test_a_key_may_end_a_write_whose_target_another_key_took_and_ended(bench: Bench) -> None:
-    bench.want(DRAIN)
-    await asyncio.sleep(1)
+    await bench.want_for(1, DRAIN)
     bench.want(DRAIN, key=OTHER)
     bench.want(key=OTHER)
     bench.outbox.sweep()

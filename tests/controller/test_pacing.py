@@ -35,19 +35,16 @@ async def test_a_write_undone_before_its_answer_waits_for_its_pace_M1(bench: Ben
 )
 @on_bench
 async def test_an_undone_write_waits_M1(bench: Bench, desired: Action, times: list[float]) -> None:
-    bench.want(desired)
-    await asyncio.sleep(0.3)
+    await bench.want_for(0.3, desired)
     bench.outbox.facts_changed(KEY)
-    bench.want(desired)
-    await asyncio.sleep(5)
+    await bench.want_for(5, desired)
     assert bench.kube.times == times
 
 
 @on_bench
 async def test_conditions_of_one_object_are_written_at_most_once_a_second_M1(bench: Bench) -> None:
     for number in range(25):
-        bench.want(shown(str(number)))
-        await asyncio.sleep(0.1)
+        await bench.want_for(0.1, shown(str(number)))
     await asyncio.sleep(3)
     assert bench.kube.times == [0, PACE_S, 2 * PACE_S, 3 * PACE_S]
     assert bench.kube.actions[-1] == shown("24")
@@ -56,13 +53,11 @@ async def test_conditions_of_one_object_are_written_at_most_once_a_second_M1(ben
 @on_bench
 async def test_the_pace_holds_when_a_write_ends_and_returns_M1(bench: Bench) -> None:
     for number in range(3):
-        bench.want(shown(str(number)))
-        await asyncio.sleep(0.2)
+        await bench.want_for(0.2, shown(str(number)))
         bench.want()
         bench.outbox.sweep()
     await asyncio.sleep(1)
-    bench.want(shown("last"))
-    await asyncio.sleep(3)
+    await bench.want_for(3, shown("last"))
     times = bench.kube.times
     assert all(after - before >= PACE_S for before, after in pairwise(times))
 
@@ -73,34 +68,30 @@ async def test_the_pace_holds_when_a_write_ends_and_returns_M1(bench: Bench) -> 
 @on_bench
 async def test_a_reason_waits_for_a_minute_P26(bench: Bench, reason: str, after_s: float) -> None:
     """A cancelled job is shown soon (P17)."""
-    bench.want(SetScheduled(POD, "Unschedulable", "waits"))
-    await asyncio.sleep(0.5)
+    await bench.want_for(0.5, SetScheduled(POD, "Unschedulable", "waits"))
     bench.outbox.facts_changed(KEY)
-    bench.want(SetScheduled(POD, reason, "otherwise"))
-    await asyncio.sleep(2 * WAITING_PACE_S)
+    await bench.want_for(2 * WAITING_PACE_S, SetScheduled(POD, reason, "otherwise"))
     assert bench.kube.times == [0, after_s]
 
 
 @on_bench
 async def test_a_new_pod_of_the_same_name_gets_its_reason_at_once_P26(bench: Bench) -> None:
     """A StatefulSet gives the next Pod the same name."""
-    bench.want(SetScheduled(POD, "Unschedulable", "waits"))
-    await asyncio.sleep(5)
+    await bench.want_for(5, SetScheduled(POD, "Unschedulable", "waits"))
     bench.want()
     again = replace(POD, uid="another")
-    bench.want(SetScheduled(again, "Unschedulable", "waits"), key=OTHER)
-    await asyncio.sleep(2 * WAITING_PACE_S)
+    await bench.want_for(
+        2 * WAITING_PACE_S, SetScheduled(again, "Unschedulable", "waits"), key=OTHER
+    )
     assert bench.kube.times == [0, 5]
 
 
 @on_bench
 async def test_a_reason_that_was_not_written_starts_no_minute_P26(bench: Bench) -> None:
     bench.kube.answers = [unsure]
-    bench.want(SetScheduled(POD, "Unschedulable", "waits: None"))
-    await asyncio.sleep(0.05)
+    await bench.want_for(0.05, SetScheduled(POD, "Unschedulable", "waits: None"))
     bench.outbox.facts_changed(KEY)
-    bench.want(SetScheduled(POD, "Unschedulable", "waits: Resources"))
-    await asyncio.sleep(5)
+    await bench.want_for(5, SetScheduled(POD, "Unschedulable", "waits: Resources"))
     assert len(bench.kube.actions) == 2
 
 
@@ -121,8 +112,7 @@ async def test_after_a_second_the_rate_of_unknown_is_free_again_M2(bench: Bench)
         pod = Reference("Node", "", f"n{number}", "u")
         bench.want(shown("", "Unknown", pod), key=("host", f"n{number}"))
     await asyncio.sleep(1.1)
-    bench.want(shown("", "Unknown"))
-    await asyncio.sleep(5)
+    await bench.want_for(5, shown("", "Unknown"))
     assert bench.kube.times[-1] == pytest.approx(1.1)
 
 
@@ -132,8 +122,6 @@ async def test_after_a_second_the_rate_of_unknown_is_free_again_M2(bench: Bench)
 @on_bench
 async def test_any_other_state_is_paced_M1_M2(bench: Bench, first: Action, then: Action) -> None:
     bench.kube.seconds = 0.1
-    bench.want(first)
-    await asyncio.sleep(0.05)
-    bench.want(then)
-    await asyncio.sleep(5)
+    await bench.want_for(0.05, first)
+    await bench.want_for(5, then)
     assert bench.kube.times == [0, pytest.approx(0.1 + PACE_S)]

@@ -28,11 +28,9 @@ async def test_a_submitted_job_is_not_submitted_again_as_another_kind(bench: Ben
     """The other kind was decided before the answer to the submission."""
     first = replace(SUBMIT, kind="allocation")
     bench.jobs.seconds = 1
-    bench.want(first)
-    await asyncio.sleep(0.1)
+    await bench.want_for(0.1, first)
     bench.outbox.facts_changed(KEY)
-    bench.want(replace(first, kind="script"))
-    await asyncio.sleep(5)
+    await bench.want_for(5, replace(first, kind="script"))
     assert bench.jobs.actions == [first]
 
 
@@ -41,8 +39,7 @@ async def test_a_cancel_that_slurm_forgot_is_sent_once_more_P21(bench: Bench) ->
     """In seed 241117 slurmctld was killed a moment later, and the job ran on."""
     bench.want(CANCEL)
     await bench.sweep_for(31)
-    bench.want()
-    await asyncio.sleep(60)
+    await bench.want_for(60)
     bench.outbox.sweep()
     assert bench.jobs.actions == [CANCEL, CANCEL]
     assert 30 <= bench.jobs.times[1] < 32
@@ -53,8 +50,7 @@ async def test_a_job_missing_from_a_listing_is_submitted_once_more_F1(bench: Ben
     """In seed 551917 a listing without it was newer than its slow answer."""
     bench.want(SUBMIT)
     await bench.sweep_for(31)
-    bench.want()
-    await asyncio.sleep(60)
+    await bench.want_for(60)
     bench.outbox.sweep()
     first_s, again_s = bench.jobs.times
     assert first_s == 0
@@ -75,8 +71,7 @@ async def test_a_listing_that_did_not_count_is_requested_once_more_P21(bench: Be
 async def test_a_refused_write_is_sent_again_only_after_a_fact_of_its_key(bench: Bench) -> None:
     bench.slurm.answers = [refused, refused]
     for _ in range(3):
-        bench.want(DRAIN)
-        await asyncio.sleep(10)
+        await bench.want_for(10, DRAIN)
     bench.outbox.facts_changed(KEY)
     bench.want(DRAIN)
     bench.outbox.facts_changed(("host", "unknown"))
@@ -108,10 +103,8 @@ async def test_only_a_refusal_is_retried_after_five_minutes_without_a_fact(
 @on_bench
 async def test_a_dropped_refusal_is_not_retried(bench: Bench) -> None:
     bench.slurm.answers = [refused]
-    bench.want(DRAIN)
-    await asyncio.sleep(1)
-    bench.want()
-    await asyncio.sleep(400)
+    await bench.want_for(1, DRAIN)
+    await bench.want_for(400)
     bench.outbox.sweep()
     await asyncio.sleep(1)
     assert bench.slurm.times == [0]
@@ -130,8 +123,7 @@ async def test_a_dropped_refusal_is_not_retried(bench: Bench) -> None:
 @on_bench
 async def test_facts_do_not_repeat_events(bench: Bench, action: Action, times: list[float]) -> None:
     for _ in range(3):
-        bench.want(action)
-        await asyncio.sleep(1)
+        await bench.want_for(1, action)
         bench.outbox.facts_changed(KEY)
     assert bench.kube.times == times
 
@@ -141,8 +133,7 @@ async def test_a_write_that_a_watch_event_ended_before_its_answer_can_return(ben
     """The watch is often faster than the answer."""
     bench.slurm.seconds = 1
     await bench.change_facts_in_flight(DRAIN, after_s=0.5)
-    bench.want(DRAIN)
-    await asyncio.sleep(5)
+    await bench.want_for(5, DRAIN)
     assert bench.slurm.times == [0, 5.5]
 
 
@@ -160,33 +151,27 @@ async def test_a_write_undone_before_its_answer_is_repeated_later_than_another_i
 @on_bench
 async def test_a_write_that_ends_with_its_answer_is_not_repeated(bench: Bench) -> None:
     bench.slurm.seconds = 1
-    bench.want(DRAIN)
-    await asyncio.sleep(0.5)
+    await bench.want_for(0.5, DRAIN)
     bench.outbox.facts_changed(KEY)
     await asyncio.sleep(0.6)
-    bench.want()
-    await asyncio.sleep(5)
+    await bench.want_for(5)
     assert bench.slurm.times == [0]
 
 
 @on_bench
 async def test_an_event_whose_cause_comes_back_is_recorded_again(bench: Bench) -> None:
     for _ in range(2):
-        bench.want(RecordEvent(POD, "Warning", "X", "text"))
-        await asyncio.sleep(1)
-        bench.want()
-        await asyncio.sleep(1)
+        await bench.want_for(1, RecordEvent(POD, "Warning", "X", "text"))
+        await bench.want_for(1)
     assert bench.kube.times == [0, 2]
 
 
 @on_bench
 async def test_an_old_refusal_does_not_disturb_the_write_in_flight(bench: Bench) -> None:
     bench.slurm.answers = [refused]
-    bench.want(DRAIN)
-    await asyncio.sleep(REFUSED_AGAIN_S)
+    await bench.want_for(REFUSED_AGAIN_S, DRAIN)
     bench.slurm.seconds = 10
-    bench.want(AGAIN)
-    await asyncio.sleep(1)
+    await bench.want_for(1, AGAIN)
     bench.outbox.sweep()
     await asyncio.sleep(60)
     assert bench.slurm.actions == [DRAIN, AGAIN]
@@ -196,9 +181,7 @@ async def test_an_old_refusal_does_not_disturb_the_write_in_flight(bench: Bench)
 async def test_a_fact_during_an_event_in_flight_does_not_repeat_it(bench: Bench) -> None:
     event = RecordEvent(POD, "Warning", "SlurmNodeConflict", "two claims")
     bench.kube.seconds = 1
-    bench.want(event)
-    await asyncio.sleep(0.5)
+    await bench.want_for(0.5, event)
     bench.outbox.facts_changed(KEY)
-    bench.want(event)
-    await asyncio.sleep(5)
+    await bench.want_for(5, event)
     assert bench.kube.times == [0]

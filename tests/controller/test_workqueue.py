@@ -25,8 +25,7 @@ from tests.kit.outbox import AGAIN, DRAIN, OTHER, POD, Bench, on_bench, shown, u
 @on_bench
 async def test_a_write_wanted_several_times_is_queued_once(bench: Bench) -> None:
     bench.slurm.seconds = 1
-    bench.want(Drain("busy", "x"), key=OTHER)
-    await asyncio.sleep(0.1)
+    await bench.want_for(0.1, Drain("busy", "x"), key=OTHER)
     for _ in range(5):
         bench.want(DRAIN)
     assert bench.outbox.slurm.depth() == 1
@@ -44,8 +43,7 @@ async def test_a_write_wanted_several_times_is_queued_once(bench: Bench) -> None
 @on_bench
 async def test_no_write_is_sent_while_its_batch_grows(bench: Bench, desired: Action) -> None:
     bench.outbox.gather(on=True)
-    bench.want(desired)
-    await asyncio.sleep(1)
+    await bench.want_for(1, desired)
     bench.outbox.gather(on=False)
     await asyncio.sleep(1)
     assert bench.slurm.times + bench.kube.times == [1]
@@ -54,14 +52,12 @@ async def test_no_write_is_sent_while_its_batch_grows(bench: Bench, desired: Act
 @on_bench
 async def test_drains_are_sent_before_comments_and_reads_before_conditions(bench: Bench) -> None:
     bench.slurm.seconds = bench.kube.seconds = 1
-    bench.want(Drain("busy", "x"), GetObject("Pod", "a", "busy", 0.0), key=OTHER)
-    await asyncio.sleep(0.1)
+    await bench.want_for(0.1, Drain("busy", "x"), GetObject("Pod", "a", "busy", 0.0), key=OTHER)
     for number in range(3):
         bench.want(SetComment(f"c{number}", "x"), key=("host", f"c{number}"))
     bench.want(shown("", "Unknown"), key=("host", "s"))
     bench.want(shown("", reference=Reference("Node", "", "k", "u")), key=("host", "t"))
-    bench.want(DRAIN, GetObject("Pod", "a", "b", 0.0))
-    await asyncio.sleep(20)
+    await bench.want_for(20, DRAIN, GetObject("Pod", "a", "b", 0.0))
     assert bench.slurm.actions[1] == DRAIN
     kinds = [type(action) for action in bench.kube.actions]
     assert kinds == [GetObject, GetObject, SetConditions, SetConditions]
@@ -76,8 +72,7 @@ async def test_comments_take_at_most_one_of_three_connections() -> None:
         bench.want(SetComment(f"c{number}", "x"), key=("host", f"c{number}"))
     await asyncio.sleep(1)
     assert len(bench.slurm.in_flight) == 1
-    bench.want(DRAIN)
-    await asyncio.sleep(0.01)
+    await bench.want_for(0.01, DRAIN)
     assert DRAIN in bench.slurm.actions
     await asyncio.sleep(200)
     assert len(bench.slurm.actions) == 10
@@ -87,8 +82,7 @@ async def test_comments_take_at_most_one_of_three_connections() -> None:
 async def test_a_batch_has_one_urgency_and_at_most_its_limit() -> None:
     bench = Bench(slurm=Limits(concurrency=1, batch=10, leisurely=1, leisurely_batch=4))
     bench.slurm.seconds = 1
-    bench.want(Drain("busy", "x"), key=OTHER)
-    await asyncio.sleep(0.1)
+    await bench.want_for(0.1, Drain("busy", "x"), key=OTHER)
     for number in range(25):
         name = f"n{number}"
         bench.want(Drain(name, "k8s: x"), SetComment(name, "c"), key=("host", name))

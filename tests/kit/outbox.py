@@ -93,6 +93,11 @@ class Bench:
     def want(self, *wants: Action, key: tuple[str, str] = KEY) -> None:
         self.outbox.want(key, wants, because="for a test")
 
+    async def want_for(self, seconds: float, *wants: Action, key: tuple[str, str] = KEY) -> None:
+        """Want these writes, and let time pass."""
+        self.want(*wants, key=key)
+        await asyncio.sleep(seconds)
+
     async def sweep_for(self, seconds: int) -> None:
         """Sweep once a second, as the loop does, without a changed fact."""
         for _ in range(seconds):

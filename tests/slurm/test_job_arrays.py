@@ -15,8 +15,8 @@ from sunk_sync.core.rules.workload.release import cancel as cancel_of
 from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.decode.jobs import JobRecord
 from sunk_sync.slurm.write.submit import ALLOCATED_MAX, ARRAY_MAX
-from tests.kit.job_reader import Reader
 from tests.kit.job_writer import BUSY, UIDS, Writer, desired, job_in, sent
+from tests.slurm.listed import reader_of
 from tests.slurm.recorded.job_world import GONE, JobWorld, identity_of, name_of
 
 
@@ -153,8 +153,7 @@ async def test_a_task_is_marked_alone_P17() -> None:
 async def test_the_reader_reads_no_record_of_what_the_writer_has_just_done() -> None:
     world = JobWorld()
     writer = Writer(world)
-    reader = Reader(world, job_owners=writer.job_owners)
-    await reader.look()
+    reader = await reader_of(world, job_owners=writer.job_owners)
     jobs = [job_in(one) for one in await writer.do(*map(desired, UIDS))]
     await writer.do(cancel_of(jobs[1]), cancel_of(jobs[3], replaced=True))
     seen = await reader.look()
@@ -168,8 +167,7 @@ async def test_the_reader_reads_no_record_of_what_the_writer_has_just_done() -> 
 async def test_a_users_cancel_of_a_waiting_task_is_seen_without_a_read_P17() -> None:
     world = JobWorld()
     writer = Writer(world)
-    reader = Reader(world, job_owners=writer.job_owners)
-    await reader.look()
+    reader = await reader_of(world, job_owners=writer.job_owners)
     await writer.do(*map(desired, UIDS))
     world.records[1].waiting.remove(2)
     seen = await reader.look()

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from sunk_sync.core.model.facts import Confirmed, Deleted, ListingEnded, ListingStarted, Lost
 from sunk_sync.core.model.job_identity import spell_identity
 from tests.kit.job_reader import ARRAY, CANCELLED, DOWN, RUNNING, SOURCE, Reader
-from tests.slurm.listed import listed
+from tests.slurm.listed import listed, reader_of
 from tests.slurm.recorded.job_world import GONE, JobWorld, identity_of, name_of
 
 
@@ -209,8 +209,7 @@ async def test_one_id_of_ours_with_a_foreign_job_makes_the_reader_read_all_again
     world = JobWorld()
     record = world.start(world.add(identity_of("u1")), "n1")
     world.add(identity_of("u2"))
-    reader = Reader(world)
-    await reader.look()
+    reader = await reader_of(world)
     record.comment, record.state = "", ["PENDING"]
     assert await reader.poll.poll() is not None
     assert isinstance(reader.news[-1], Lost)

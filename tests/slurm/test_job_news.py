@@ -16,7 +16,7 @@ from sunk_sync.core.model.facts import (
 from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.requests import SlurmCall, Take
 from tests.kit.job_reader import DOWN, RUNNING, SOURCE, Reader, until
-from tests.slurm.listed import listed
+from tests.slurm.listed import listed, reader_of
 from tests.slurm.recorded.job_world import JobWorld, identity_of, name_of
 
 
@@ -50,8 +50,7 @@ async def test_after_a_job_was_reported_gone_the_next_listing_is_complete() -> N
 async def test_a_job_known_only_from_its_submission_is_reported_gone_P30() -> None:
     """slurmctld lost the job after the submission and before the next listing."""
     world = JobWorld()
-    reader = Reader(world)
-    await reader.look()
+    reader = await reader_of(world)
     reader.job_owners.learn(job_of(name_of("u1")))
     await reader.poll.poll()
     assert [one.name for one in reader.news if isinstance(one, Deleted)] == ["7"]
@@ -60,8 +59,7 @@ async def test_a_job_known_only_from_its_submission_is_reported_gone_P30() -> No
 async def test_an_absence_from_an_older_listing_is_reported_again_P30() -> None:
     """The graph does not believe a listing older than the answer that showed the job."""
     world = JobWorld()
-    reader = Reader(world)
-    await reader.look()
+    reader = await reader_of(world)
     learnt_s = world.now_s + 0.1
 
     def look(line: str) -> None:
@@ -79,8 +77,7 @@ async def test_an_absence_from_an_older_listing_is_reported_again_P30() -> None:
 async def test_after_a_restart_of_slurmctld_two_complete_listings_are_reported_P30() -> None:
     """An answer younger than the first listing may have shown a job that the reader then forgot."""
     world = JobWorld()
-    reader = Reader(world)
-    await reader.look()
+    reader = await reader_of(world)
     world.counting, world.now_s = 2, world.now_s + 5
     kinds = []
     for _ in range(3):
@@ -187,8 +184,7 @@ async def test_a_failure_is_reported_once_and_once_more_as_blind_after_a_minute(
 
 async def test_after_a_failure_the_next_listing_is_complete() -> None:
     world = JobWorld()
-    reader = Reader(world)
-    await reader.look()
+    reader = await reader_of(world)
     world.before = lambda _: DOWN
     await reader.poll.poll()
     world.before = lambda _: None
@@ -200,8 +196,7 @@ async def test_a_start_is_reported_before_the_other_records_are_read() -> None:
     """Once; and not by a first listing, which is reported as a whole."""
     world = JobWorld()
     records = [world.add(identity_of(uid)) for uid in ("u1", "u2")]
-    reader = Reader(world)
-    await reader.look()
+    reader = await reader_of(world)
     told: list[list[str]] = []
     for record in records:
         world.start(record, "n1")

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from sunk_sync.slurm.read.pacing import Time
 from tests.kit.job_reader import RUNNING, Reader, until
+from tests.slurm.listed import reader_of
 from tests.slurm.recorded.job_world import JobWorld, Record, identity_of
 
 
@@ -54,8 +55,7 @@ async def test_jobs_are_listed_five_times_a_second_while_a_burst_starts() -> Non
 async def test_reasons_of_waiting_jobs_are_read_in_turn_P26() -> None:
     world = JobWorld()
     records = [world.add(identity_of(f"u{i}")) for i in range(3)]
-    reader = Reader(world, refresh_every=2)
-    await reader.look()
+    reader = await reader_of(world, refresh_every=2)
     read: list[str] = []
     for record in records:
         record.reason = "Resources"

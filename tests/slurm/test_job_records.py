@@ -7,7 +7,7 @@ from sunk_sync.core.model.facts import Confirmed, Job, ListingEnded, ListingStar
 from sunk_sync.core.model.job_identity import spell_identity
 from sunk_sync.slurm.decode.jobs import JobRecord, with_replaced
 from tests.kit.job_reader import ARRAY, CANCELLED, RUNNING, SOURCE, UIDS, Reader
-from tests.slurm.listed import listed
+from tests.slurm.listed import listed, reader_of
 from tests.slurm.recorded.job_world import JobWorld, identity_of, name_of
 
 THEIRS = identity_of("u1", cluster="c2")
@@ -64,8 +64,7 @@ async def test_a_change_of_flags_needs_no_read() -> None:
     world = JobWorld()
     record = world.start(world.add(identity_of("u1")), "n1")
     record.state = ["CANCELLED", "COMPLETING"]
-    reader = Reader(world)
-    await reader.look()
+    reader = await reader_of(world)
     record.state = ["CANCELLED"]
     assert (await reader.look())["1"].state == {"CANCELLED"}
     assert reader.read == []
@@ -89,8 +88,7 @@ async def test_many_new_jobs_among_very_many_are_read_one_by_one() -> None:
     world = JobWorld()
     for _ in range(1000):
         world.add("")
-    reader = Reader(world)
-    await reader.look()
+    reader = await reader_of(world)
     for i in range(210):
         world.add(identity_of(f"u{i}"))
     assert len(await reader.look()) == 210
@@ -153,8 +151,7 @@ async def test_a_started_task_that_slurm_forgot_was_not_cancelled_P17() -> None:
     world = JobWorld()
     array = world.add(ARRAY)
     first = world.start(array, "n1", task=0)
-    reader = Reader(world)
-    await reader.look()
+    reader = await reader_of(world)
     first.state, first.nodes = ["CANCELLED"], "n1"
     assert (await reader.look())["1_0"].state == {"CANCELLED"}
     del world.records[first.number]
@@ -163,8 +160,7 @@ async def test_a_started_task_that_slurm_forgot_was_not_cancelled_P17() -> None:
 
 async def test_a_job_known_from_its_submission_is_not_read_until_it_changes() -> None:
     world = JobWorld()
-    reader = Reader(world)
-    await reader.look()
+    reader = await reader_of(world)
     record = world.add(identity_of("u1"))
     (job,) = (await Reader(world).look()).values()
     reader.job_owners.learn(job)

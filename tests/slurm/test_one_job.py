@@ -14,7 +14,7 @@ from sunk_sync.slurm.api.requests import SlurmCall, Take
 from sunk_sync.slurm.decode.jobs import JobRecord, job_of
 from sunk_sync.slurm.read.job_owners import JobOwners
 from sunk_sync.slurm.read.one_job import Enough, Found, JobFinder, pays_whole
-from tests.kit.job_reader import Reader
+from tests.slurm.listed import reader_of
 from tests.slurm.recorded.job_world import JobWorld, identity_of, is_mine
 
 TASKS = 12
@@ -186,8 +186,7 @@ async def test_a_read_under_way_answers_a_later_read_that_demands_less() -> None
 
 async def test_an_answer_reports_all_tasks_it_shows_and_the_poll_does_not_read_them_again() -> None:
     looks = Looks(started=0)
-    reader = Reader(looks.world, job_owners=looks.job_owners)
-    await reader.look()
+    reader = await reader_of(looks.world, job_owners=looks.job_owners)
     looks.start(TASKS)
     (found,) = await looks.at(TASKS - 1)
     rows = [one.row for one in found.news if isinstance(one, Observed)]
@@ -242,8 +241,7 @@ async def test_all_who_share_a_failed_read_get_the_failure() -> None:
 
 async def test_a_read_newer_than_the_listing_under_way_is_kept_for_the_next_one() -> None:
     looks = Looks(started=0)
-    reader = Reader(looks.world, job_owners=looks.job_owners)
-    await reader.look()
+    reader = await reader_of(looks.world, job_owners=looks.job_owners)
     begun_s = looks.world.now_s
     looks.world.start(looks.world.records[1], "n1", task=2)
     await looks.at(2)
@@ -265,8 +263,7 @@ async def test_a_late_read_undoes_no_newer_listing_P11(monkeypatch: pytest.Monke
     """In seed 216152 the job was reported as running, and its Pod was bound."""
     world = JobWorld()
     record = world.start(world.add(identity_of("u1")), "n1")
-    reader = Reader(world)
-    await reader.look()
+    reader = await reader_of(world)
     at_once, asked, released = world.read_records, asyncio.Event(), asyncio.Event()
 
     async def late(call: SlurmCall, name: str, take: Take) -> SlurmResponse | SlurmError:
@@ -298,8 +295,7 @@ async def test_half_an_answer_undoes_no_start_P18(monkeypatch: pytest.MonkeyPatc
     """In seed 220714 its job was cancelled as that of a Pod bound elsewhere."""
     world = JobWorld()
     array = world.add(ARRAY)
-    reader = Reader(world, refresh_every=1)
-    await reader.look()
+    reader = await reader_of(world, refresh_every=1)
     look = JobFinder(world, world.clock, job_owners=reader.job_owners)
     at_once = world.read_records
     found: list[Found | SlurmError] = []
