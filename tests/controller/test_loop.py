@@ -129,6 +129,11 @@ class Controller:
             await self.loop.tell(listing(source, *mine, begun_s=now()))  # type: ignore[arg-type]
         await asyncio.sleep(0.1)
 
+    async def hear(self, seconds: float, *news: News) -> None:
+        """Report facts, and let time pass."""
+        await self.loop.tell(news)
+        await asyncio.sleep(seconds)
+
     def drains(self) -> list[Action]:
         return [action for _, action in self.pushed if isinstance(action, Drain)]
 
@@ -147,8 +152,7 @@ async def on_host(**chosen: object) -> Controller:
 async def test_a_fact_is_pushed_at_once_with_its_cause() -> None:
     controller = await on_host()
     begun_s = now()
-    await controller.loop.tell([observed(node(unschedulable=True))])
-    await asyncio.sleep(0.1)
+    await controller.hear(0.1, observed(node(unschedulable=True)))
     drain = Drain("n1", "k8s: node cordoned")
     assert (begun_s, drain) in controller.pushed
     writes = controller.journal.writes
@@ -163,8 +167,7 @@ async def test_the_fact_in_a_refusal_ends_the_desired_write() -> None:
     controller = await on_host()
     human = slurm_node("n1", "IDLE+DRAIN", reason="fan", comment=marked())
     controller.answer = lambda action: Refused(action, "not ours", (Observed(human, 1e9),))
-    await controller.loop.tell([observed(node(unschedulable=True))])
-    await asyncio.sleep(30)
+    await controller.hear(30, observed(node(unschedulable=True)))
     assert controller.graph.slurm_nodes.get("n1") == human
     assert len(controller.drains()) == 1
 
@@ -173,8 +176,7 @@ async def test_the_fact_in_a_refusal_ends_the_desired_write() -> None:
 async def test_a_timer_drains_without_a_fact_S4() -> None:
     controller = await on_host()
     begun_s = now()
-    await controller.loop.tell([observed(slurmd_pod(ready=False))])
-    await asyncio.sleep(20)
+    await controller.hear(20, observed(slurmd_pod(ready=False)))
     at_s, action = next(one for one in controller.pushed if isinstance(one[1], Drain))
     assert action == Drain("n1", "k8s: pod not ready", absence=True)
     assert at_s - begun_s == pytest.approx(5, abs=0.001)
@@ -231,8 +233,7 @@ async def test_a_refused_write_is_retried_without_a_fact() -> None:
     """An administrator may have granted the permission."""
     controller = await on_host()
     controller.answer = lambda action: Refused(action, "forbidden")
-    await controller.loop.tell([observed(node(unschedulable=True))])
-    await asyncio.sleep(290)
+    await controller.hear(290, observed(node(unschedulable=True)))
     assert len(controller.drains()) == 1
     await asyncio.sleep(180)
     assert len(controller.drains()) == 2
@@ -294,8 +295,7 @@ async def test_a_batch_of_many_steps_is_sent_together_but_soon(pause_s: float, s
     await controller.listed(*[node(name) for name in names], *[slurm_node(name) for name in names])
     await asyncio.sleep(10)
     controller.journal.steps.clear()
-    await controller.loop.tell([observed(node(name, unschedulable=True)) for name in names])
-    await asyncio.sleep(10)
+    await controller.hear(10, *(observed(node(name, unschedulable=True)) for name in names))
     assert BATCH_S < 3 * 0.02
     assert controller.first_drain_after == steps * controller.journal.steps[0][0]
 
@@ -333,10 +333,8 @@ async def test_a_write_kept_by_policy_is_reported_once() -> None:
     for number in range(5):
         reason = f"text {number}"
         await controller.loop.tell([observed(node(unschedulable=True, cordon_reason="disk"))])
-        await controller.loop.tell([observed(slurm_node("n1", reason=reason, comment=marked()))])
-        await asyncio.sleep(1)
-    await controller.loop.tell([observed(node())])
-    await asyncio.sleep(1)
+        await controller.hear(1, observed(slurm_node("n1", reason=reason, comment=marked())))
+    await controller.hear(1, observed(node()))
     drains = [one for one in controller.journal.keeps if isinstance(one[0], Drain)]
     assert drains == [(Drain("n1", "k8s: node cordoned: disk"), "dry run")]
     assert not controller.pushed
@@ -348,8 +346,7 @@ async def test_listings_confirmations_and_losses_are_reported_in_order() -> None
     controller.journal.sources.clear()
     lost = Lost("slurm_nodes", "down")
     await controller.loop.tell([lost, Confirmed("slurm_nodes", now()), observed(slurm_node("n2"))])
-    await controller.loop.tell(listing("nodes", node()))
-    await asyncio.sleep(0.1)
+    await controller.hear(0.1, *listing("nodes", node()))
     kinds = [type(news) for news in controller.journal.sources]
     assert kinds == [Lost, Confirmed, ListingStarted, ListingEnded]
 
@@ -379,14 +376,11 @@ async def test_slurm_that_returns_hurries_writes_on_jobs_and_nodes_F4(
     monkeypatch: pytest.MonkeyPatch, source: Source
 ) -> None:
     controller = await on_host()
-    await controller.loop.tell(listing("jobs"))
-    await asyncio.sleep(0.1)
-    await controller.loop.tell([Lost(source, "down")])
-    await asyncio.sleep(0.1)
+    await controller.hear(0.1, *listing("jobs"))
+    await controller.hear(0.1, Lost(source, "down"))
     hurried: list[WorkQueue] = []
     monkeypatch.setattr(WorkQueue, "hurry", lambda work_queue: hurried.append(work_queue))
-    await controller.loop.tell([Confirmed(source, now())])
-    await asyncio.sleep(0.1)
+    await controller.hear(0.1, Confirmed(source, now()))
     assert hurried == [controller.outbox.slurm, controller.outbox.jobs]
 
 
@@ -400,8 +394,7 @@ async def test_a_deleted_pod_is_read_and_a_404_drains_its_node_S7() -> None:
         return Done(action)
 
     controller.answer = answer
-    await controller.loop.tell([deleted("slurmd_pods", slurmd_pod())])
-    await asyncio.sleep(1)
+    await controller.hear(1, deleted("slurmd_pods", slurmd_pod()))
     assert controller.drains() == [Drain("n1", "k8s: pod terminated", absence=True)]
 
 

@@ -47,6 +47,12 @@ class Reader(NewsLog):
         return [news for news in self.news if isinstance(news, Lost)]
 
 
+async def polled(world: World) -> Reader:
+    reader = Reader(world)
+    await reader.poll.poll()
+    return reader
+
+
 async def test_a_listing_and_its_rows_have_the_time_before_the_request() -> None:
     reader = Reader(World().add(*NODES))
     assert await reader.poll.poll() is None
@@ -59,15 +65,13 @@ async def test_a_listing_and_its_rows_have_the_time_before_the_request() -> None
 
 async def test_a_listing_without_nodes_is_reported() -> None:
     """The graph decides whether to believe it."""
-    reader = Reader(World())
-    await reader.poll.poll()
+    reader = await polled(World())
     assert reader.news == [ListingStarted(SOURCE, 100.0, 100.0), ListingEnded(SOURCE)]
 
 
 async def test_an_unchanged_listing_is_a_confirmation() -> None:
     world = World(changed=False).add(*NODES)
-    reader = Reader(world)
-    await reader.poll.poll()
+    reader = await polled(world)
     reader.news.clear()
     await reader.poll.poll()
     assert world.asked[-1] == "GET nodes/?update_time=17"
@@ -81,8 +85,7 @@ async def test_an_unchanged_listing_is_a_confirmation() -> None:
 )
 async def test_without_update_time_every_listing_is_complete(fields: dict[str, Any]) -> None:
     world = World(**fields).add(*NODES)
-    reader = Reader(world)
-    await reader.poll.poll()
+    reader = await polled(world)
     await reader.poll.poll()
     assert world.asked == ["GET nodes/"] * 2
 
@@ -90,8 +93,7 @@ async def test_without_update_time_every_listing_is_complete(fields: dict[str, A
 async def test_once_a_minute_the_listing_is_complete() -> None:
     """A backup slurmctld with a slower clock would hide changes for ever."""
     world = World(changed=False).add(*NODES)
-    reader = Reader(world)
-    await reader.poll.poll()
+    reader = await polled(world)
     await reader.poll.poll()
     world.now_s += 60
     await reader.poll.poll()
@@ -101,8 +103,7 @@ async def test_once_a_minute_the_listing_is_complete() -> None:
 async def test_after_a_read_of_one_node_the_next_listing_is_complete() -> None:
     """The graph may have dropped the row of that node from the last listing (seed 7710482)."""
     world = World(changed=False).add(*NODES)
-    reader = Reader(world)
-    await reader.poll.poll()
+    reader = await polled(world)
     world.now_s += 1
     reader.poll.touched()
     await reader.poll.poll()
@@ -120,15 +121,13 @@ async def test_304_to_a_complete_listing_is_a_failure() -> None:
 
 
 async def test_a_broken_listing_does_not_end_F4() -> None:
-    reader = Reader(World(end=SlurmError("broken", "connection lost")).add(*NODES))
-    await reader.poll.poll()
+    reader = await polled(World(end=SlurmError("broken", "connection lost")).add(*NODES))
     assert [type(news) for news in reader.news] == [ListingStarted, *[Observed] * 5, Lost]
 
 
 async def test_a_node_that_cannot_be_read_breaks_the_listing_F4() -> None:
     """A node missing from a listing would count as gone."""
-    reader = Reader(World(unreadable=True).add(*NODES))
-    await reader.poll.poll()
+    reader = await polled(World(unreadable=True).add(*NODES))
     assert ListingEnded(SOURCE) not in reader.news
     assert "a node is unreadable" in reader.lost()[0].why
 
@@ -146,8 +145,7 @@ async def test_a_loss_is_reported_once_for_each_cause_F4() -> None:
 
 async def test_after_a_minute_the_loss_is_reported_as_blind_until_a_listing_succeeds_M2() -> None:
     world = World().add(*NODES)
-    reader = Reader(world)
-    await reader.poll.poll()
+    reader = await polled(world)
     world.before = lambda _: DOWN
     for _ in range(3):
         await reader.poll.poll()
@@ -162,8 +160,7 @@ async def test_after_a_minute_the_loss_is_reported_as_blind_until_a_listing_succ
 async def test_after_a_loss_the_next_listing_is_complete() -> None:
     """A backup slurmctld may have taken over."""
     world = World(changed=False).add(*NODES)
-    reader = Reader(world)
-    await reader.poll.poll()
+    reader = await polled(world)
     world.before = lambda _: DOWN
     await reader.poll.poll()
     world.before = lambda _: None
