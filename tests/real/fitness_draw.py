@@ -77,10 +77,7 @@ class Draw:
         """Return the Pods that are on the Node already."""
         return [
             kube_objects.pod(
-                f"{node}-{number}",
-                namespace=NAMESPACE,
-                node=node,
-                spec=self._workload(),
+                f"{node}-{number}", namespace=NAMESPACE, node=node, spec=self._workload()
             )
             for number in range(self._one((0, 0, 0, 1, 2)))
         ]

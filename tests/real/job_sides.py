@@ -269,11 +269,7 @@ def placed(step: Step, first: int) -> Step:
         None if step.body is None else json.loads(re.sub(r"@(\d+)", number, json.dumps(step.body)))
     )
     return Rest(
-        step.method,
-        re.sub(r"@(\d+)", number, step.path),
-        body,
-        who=step.who,
-        version=step.version,
+        step.method, re.sub(r"@(\d+)", number, step.path), body, who=step.who, version=step.version
     )
 
 

@@ -18,12 +18,7 @@ from sunk_sync.core.model.job_identity import Identity, read_identity
 from sunk_sync.core.model.pod_spec import PodSpec
 from sunk_sync.core.translate.job_spec import can_update, describe, digest
 from sunk_sync.slurm.api.versions import dialect_of
-from sunk_sync.slurm.write.job_json import (
-    identity_body,
-    refusal,
-    submit_body,
-    update_body,
-)
+from sunk_sync.slurm.write.job_json import identity_body, refusal, submit_body, update_body
 from tests.real.conftest import require
 from tests.real.testbed import SlurmConf, SlurmServer
 from tests.real.testbed.rest import RestError

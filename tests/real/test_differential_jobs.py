@@ -9,17 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 
 from tests.real.conftest import require
-from tests.real.job_sides import (
-    PLACE,
-    EmbeddedJobs,
-    Json,
-    RealJobs,
-    Side,
-    Step,
-    begin,
-    conf,
-    play,
-)
+from tests.real.job_sides import PLACE, EmbeddedJobs, Json, RealJobs, Side, Step, begin, conf, play
 from tests.real.test_differential_slurm import Act, Rest, differences, drain, get, post
 from tests.real.testbed import SlurmServer
 from tests.real.testbed.cache import SLURM_SUITES

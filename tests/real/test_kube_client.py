@@ -217,8 +217,7 @@ async def test_a_restore_of_etcd_leads_to_a_new_listing(own_server: KubeServer) 
 
 def back_up(server: KubeServer) -> None:
     with_etcd_stopped(
-        server,
-        lambda: shutil.copytree(server.directory / "etcd", server.directory / "backup"),
+        server, lambda: shutil.copytree(server.directory / "etcd", server.directory / "backup")
     )
 
 

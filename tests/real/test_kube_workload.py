@@ -7,14 +7,7 @@ from typing import Any
 import pytest
 
 from sunk_sync.core.model import names
-from sunk_sync.core.model.actions import (
-    Action,
-    Bind,
-    EndPod,
-    GetGang,
-    SetMetadata,
-    SetScheduled,
-)
+from sunk_sync.core.model.actions import Action, Bind, EndPod, GetGang, SetMetadata, SetScheduled
 from sunk_sync.core.model.facts import GangSize, Node, Observed, Pod, Reference
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused
 from sunk_sync.core.model.pod_spec import Gang, Requirement, Taint, Term, Toleration
@@ -171,9 +164,7 @@ FULL: Json = {
 }
 
 
-async def test_a_pod_is_read_with_the_defaults_of_the_server_P6_P7_P8(
-    place: Place,
-) -> None:
+async def test_a_pod_is_read_with_the_defaults_of_the_server_P6_P7_P8(place: Place) -> None:
     """P6-P9: the API server itself turned limits without requests into requests."""
     annotations = {names.PREFIX + "partition": "gpu", names.PREFIX + "timeout": "90"}
     labels = {names.POD_GROUP_LABELS[0]: "g"}

@@ -113,9 +113,7 @@ def lives(load: Load) -> bool:
     return bool(load.node) and not load.terminating
 
 
-def test_with_keep_the_pod_lives_and_its_host_is_drained_P30(
-    losses: Callable[[str], Loss],
-) -> None:
+def test_with_keep_the_pod_lives_and_its_host_is_drained_P30(losses: Callable[[str], Loss]) -> None:
     """Not in slurmctld's first minute; then Event and drain, lifted with the Pod."""
     loss = losses("keep")
     load, host = loss.loads[0], loss.hosts[0]
@@ -144,9 +142,7 @@ def test_a_foreign_job_with_our_former_id_is_never_touched_P23(
     check_health(loss.service, since=0)
 
 
-def test_with_readopt_the_pod_gets_a_new_job_on_its_host_P30(
-    losses: Callable[[str], Loss],
-) -> None:
+def test_with_readopt_the_pod_gets_a_new_job_on_its_host_P30(losses: Callable[[str], Loss]) -> None:
     loss = losses("readopt")
     for load, host in zip(loss.loads, loss.hosts, strict=False):
         load.until(lambda load=load: load.live, within_s=WITHIN_S)

@@ -147,9 +147,7 @@ def test_a_pod_with_scheduling_gates_gets_no_job_P1(workloads: WorkloadIndex, ho
 
 
 @pytest.mark.usefixtures("service")
-def test_an_invalid_pod_is_refused_at_once_P2_P3_P4(
-    workloads: WorkloadIndex,
-) -> None:
+def test_an_invalid_pod_is_refused_at_once_P2_P3_P4(workloads: WorkloadIndex) -> None:
     """No CPU request, a too long grace period, an invalid timeout: each with its numbers."""
     (container,) = workload_spec()["containers"]
     bare = {**container, "resources": {"requests": {"memory": "1Gi"}}}
@@ -305,9 +303,7 @@ def test_a_pod_is_bound_once_the_script_of_its_job_has_started_P11_P24(
 
 
 @pytest.mark.usefixtures("service")
-def test_a_job_on_an_unfit_host_is_replaced_P12(
-    workloads: WorkloadIndex,
-) -> None:
+def test_a_job_on_an_unfit_host_is_replaced_P12(workloads: WorkloadIndex) -> None:
     """Tainted while the job waited: the job is replaced, and the next one excludes the host."""
     bad, good = workloads.take(), workloads.take()
     for one in (bad, good):

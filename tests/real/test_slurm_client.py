@@ -11,13 +11,7 @@ from random import Random
 
 import pytest
 
-from sunk_sync.core.model.actions import (
-    Action,
-    Drain,
-    RewriteReason,
-    SetComment,
-    Undrain,
-)
+from sunk_sync.core.model.actions import Action, Drain, RewriteReason, SetComment, Undrain
 from sunk_sync.core.model.facts import Confirmed, ListingEnded, Lost, News, Observed, SlurmNode
 from sunk_sync.core.model.node_mark import Mark, mark_text
 from sunk_sync.core.model.outcomes import Done, Refused, Unsure
@@ -133,9 +127,7 @@ async def test_the_newest_version_is_negotiated(
     assert client.endpoint.release.startswith(slurm_server.version)
 
 
-async def test_the_answer_after_an_error_belongs_to_its_request_F4(
-    client: SlurmClient,
-) -> None:
+async def test_the_answer_after_an_error_belongs_to_its_request_F4(client: SlurmClient) -> None:
     """26.05 sends two responses to an invalid request."""
     for _ in range(5):
         wrong = await client.call(post_node("nosuch", b'{"state":["DRAIN"],"reason":"k8s: x"}'))

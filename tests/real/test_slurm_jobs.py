@@ -12,12 +12,7 @@ from typing import Any, Literal
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import (
-    Action,
-    GetJob,
-    SubmitJob,
-    UpdateJob,
-)
+from sunk_sync.core.model.actions import Action, GetJob, SubmitJob, UpdateJob
 from sunk_sync.core.model.facts import Confirmed, Deleted, Job, ListingEnded, News, Observed
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import Identity, job_name, workload_id

@@ -434,9 +434,6 @@ def test_another_slurm_in_the_suite_fails_the_build(
     monkeypatch.setattr(building, "run_logged", lambda *_: None)
     monkeypatch.setattr(building, "_first_line", lambda *_: "slurm-wlm 26.11.0")
     require()
-    with (
-        Progress() as progress,
-        pytest.raises(BedError, match=r"now has 'slurm-wlm 26\.11\.0'"),
-    ):
+    with Progress() as progress, pytest.raises(BedError, match=r"now has 'slurm-wlm 26\.11\.0'"):
         build(None, ["26.05"], progress)
     assert not list(tmp_path.glob("slurm-26.05-*"))

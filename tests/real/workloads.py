@@ -208,10 +208,7 @@ class WorkloadIndex(Stage):
 
     def conf(self) -> SlurmConf:
         return SlurmConf(
-            slurmds=self.hosts,
-            kill_wait_s=KILL_WAIT_S,
-            partitions=PARTITIONS,
-            extra_lines=CONF,
+            slurmds=self.hosts, kill_wait_s=KILL_WAIT_S, partitions=PARTITIONS, extra_lines=CONF
         )
 
     def settings(self, flags: Mapping[str, str]) -> dict[str, str]:

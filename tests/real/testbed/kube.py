@@ -66,9 +66,7 @@ class KubeServer(KubeApi):
         self.token_file = self.directory / "admin.token"
         self.token_file.write_text(self.admin_token)
         self.rest = Rest(
-            self.url,
-            headers={"Authorization": f"Bearer {self.admin_token}"},
-            ca_file=self.ca_file,
+            self.url, headers={"Authorization": f"Bearer {self.admin_token}"}, ca_file=self.ca_file
         )
         self.admin_kubeconfig = self._certificate_kubeconfig("admin")
 
