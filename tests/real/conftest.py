@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, Literal
 
 import pytest
 
@@ -34,48 +36,34 @@ def kube_server() -> Iterator[KubeServer]:
         yield server
 
 
-@pytest.fixture(scope="session", params=SLURM_SUITES)
-def slurm_server(request: pytest.FixtureRequest) -> Iterator[SlurmServer]:
-    require(slurm=request.param)
-    with SlurmServer(request.param) as server:
-        yield server
+def for_each_slurm(
+    start: Callable[[str], AbstractContextManager[Any]],
+    *,
+    scope: Literal["session", "module", "function"] = "module",
+    kube: str | None = KUBE_DEFAULT,
+) -> Any:
+    """Make a fixture of what `start` opens, once for each version of Slurm."""
+
+    @pytest.fixture(scope=scope, params=SLURM_SUITES)
+    def started(request: pytest.FixtureRequest) -> Iterator[Any]:
+        require(kube=kube, slurm=request.param)
+        with start(request.param) as made:
+            yield made
+
+    return started
 
 
-@pytest.fixture(scope="session", params=SLURM_SUITES)
-def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
-    require(kube=KUBE_DEFAULT, slurm=request.param)
-    with Bed.start(kube=KUBE_DEFAULT, slurm=request.param) as both:
-        yield both
-
-
-@pytest.fixture(scope="session", params=SLURM_SUITES)
-def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
-    """Many hosts with the permissions of the manifests, once for each Slurm version."""
-    require(kube=KUBE_DEFAULT, slurm=request.param)
-    stage = Stage(request.param)
-    try:
-        yield stage
-    finally:
-        stage.close()
-
-
-@pytest.fixture(scope="session", params=SLURM_SUITES)
-def workloads(request: pytest.FixtureRequest) -> Iterator[WorkloadIndex]:
-    """Many hosts for workload Pods, once for each Slurm version."""
-    require(kube=KUBE_DEFAULT, slurm=request.param)
-    workloads = WorkloadIndex(request.param)
-    try:
-        yield workloads
-    finally:
-        workloads.close()
+slurm_server = for_each_slurm(SlurmServer, scope="session", kube=None)
+bed = for_each_slurm(lambda version: Bed.start(slurm=version), scope="session")
+stage = for_each_slurm(Stage, scope="session")
+"""Many hosts with the permissions of the manifests."""
+workloads = for_each_slurm(WorkloadIndex, scope="session")
+"""Many hosts for workload Pods."""
 
 
 @pytest.fixture
 def serve(stage: Stage) -> Iterator[Serve]:
-    """Start the service with given settings; at the end check that it had no error.
-
-    If the test fails, its log lines are shown.
-    """
+    """Start the service with given settings; at the end show its log and check it for errors."""
     yield from serving(stage)
 
 
@@ -86,7 +74,6 @@ def schedule(workloads: WorkloadIndex) -> Iterator[Serve]:
 
 
 def serving(stage: Stage) -> Iterator[Serve]:
-    """The body of a fixture that serves on this stage."""
     served: dict[Service, int] = {}
 
     def serve_with(**flags: str) -> Service:
@@ -96,16 +83,32 @@ def serving(stage: Stage) -> Iterator[Serve]:
 
     yield serve_with
     for service, since in served.items():
-        told = [line for line in service.lines(since=since) if line.get("level") != "debug"]
-        print(*told[-SHOWN_LINES:], sep="\n")
+        lines = [line for line in service.lines(since=since) if line.get("level") != "debug"]
+        print(*lines[-SHOWN_LINES:], sep="\n")
     if stage.service is not None and stage.service.running:
         check_health(stage.service, since=served.get(stage.service, 0))
 
 
+def with_settings(**flags: str) -> pytest.MarkDecorator:
+    """Mark tests whose `service` or `scheduler` has these settings."""
+    return pytest.mark.parametrize("settings", [flags], ids=["+".join(flags)])
+
+
 @pytest.fixture
-def service(serve: Serve) -> Service:
-    """The service with the settings of stage.QUICK."""
-    return serve()
+def settings() -> dict[str, str]:
+    return {}
+
+
+@pytest.fixture
+def service(serve: Serve, settings: dict[str, str]) -> Service:
+    """The service with the settings of stage.QUICK and of the test."""
+    return serve(**settings)
+
+
+@pytest.fixture
+def scheduler(schedule: Serve, settings: dict[str, str]) -> Service:
+    """As `service`, on the stage for Pods."""
+    return schedule(**settings)
 
 
 @pytest.fixture

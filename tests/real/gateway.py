@@ -7,9 +7,10 @@ import http.client
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 from urllib.parse import urlsplit
+
+from tests.real.testbed.closing import Closing
 
 BAD_GATEWAY = b"<html><head><title>502 Bad Gateway</title></head></html>"
 UPSTREAM_S = 30
@@ -20,7 +21,7 @@ Lose = Callable[[str, str], Loss]
 """(Method, path without its query): whether slurmrestd gets the request, and we its answer."""
 
 
-class Gateway:
+class Gateway(Closing):
     """Runs in threads of its own; `url` is where it listens. What it loses it answers with 502."""
 
     def __init__(self, server_url: str) -> None:
@@ -81,14 +82,3 @@ class Gateway:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -13,7 +13,6 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -129,14 +128,10 @@ class Service:
             self._process.kill()
             self._process.wait()
 
-    def send(self, a_signal: signal.Signals) -> None:
+    def send(self, a_signal: signal.Signals = signal.SIGTERM) -> None:
         """Send a signal without waiting."""
         assert self._process is not None
         self._process.send_signal(a_signal)
-
-    def begin_to_end(self) -> None:
-        """Send SIGTERM without waiting."""
-        self.send(signal.SIGTERM)
 
     def wait_end(self, *, deadline_s: float = END_DEADLINE_S) -> int:
         """Wait until it has ended; return the exit code."""
@@ -145,7 +140,7 @@ class Service:
 
     def terminate(self) -> int:
         """Send SIGTERM; return the exit code."""
-        self.begin_to_end()
+        self.send()
         return self.wait_end()
 
     def restart(self) -> Self:
@@ -232,12 +227,7 @@ class Service:
     def __enter__(self) -> Self:
         return self.start().wait_ready()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill9()
 
 

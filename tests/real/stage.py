@@ -7,10 +7,11 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.real.service import NAMESPACE, QUICK, Service, install
 from tests.real.testbed import Bed, BedError, SlurmConf, kube_objects
+from tests.real.testbed.closing import Closing
 from tests.real.testbed.kube_objects import Object
 from tests.real.testbed.sandbox import wait_until
 
@@ -21,6 +22,7 @@ WITHIN_S = 30.0
 STAYS_S = 0.8
 """Four polls of Slurm: a change that must not happen would have happened by then."""
 PREFIX = "sunk.coreweave.com/"
+Text = TypeVar("Text", str, str | None)
 CONF = (
     "ReturnToService=1",  # a node that a test sets DOWN stays so; with 2 each registration ends it
     "SuspendTime=86400",
@@ -63,12 +65,12 @@ class Host:
         return f"{self.name}: {state} {self.reason!r} {self._shown()}"
 
     def _shown(self) -> Any:
-        told: dict[str, Any] = {}
+        known: dict[str, Any] = {}
         with suppress(Exception):
-            told["node"] = self.node_conditions
+            known["node"] = self.node_conditions
         with suppress(Exception):
-            told["pod"] = sorted(self.pod_states)
-        return told
+            known["pod"] = sorted(self.pod_states)
+        return known
 
     def until(self, claim: Callable[[], Any], *, within_s: float = WITHIN_S) -> None:
         """As `eventually`; on failure the host is shown."""
@@ -166,15 +168,14 @@ class Host:
         self.bed.kube.cordon(self.name, unschedulable=False)
 
     def annotate_pod(self, **annotations: str | None) -> None:
-        """Set annotations of ours, without their prefix and with `_` for `-`."""
-        self.bed.kube.annotate_pod(self.pod_name, NAMESPACE, _prefixed(annotations))
+        self.bed.kube.annotate_pod(self.pod_name, NAMESPACE, prefixed(annotations))
 
     def annotate_node(self, **annotations: str | None) -> None:
-        self.bed.kube.annotate_node(self.name, _prefixed(annotations))
+        self.bed.kube.annotate_node(self.name, prefixed(annotations))
 
     def annotation(self, name: str) -> tuple[str | None, str | None]:
         """Return an annotation of ours on the Pod and on the Node."""
-        return _annotation(self.pod, name), _annotation(self.node, name)
+        return annotation(self.pod, name), annotation(self.node, name)
 
     def set_pod_ready(self, *, ready: bool) -> None:
         self.bed.kube.set_pod_ready(self.pod_name, NAMESPACE, ready=ready)
@@ -203,24 +204,25 @@ class Host:
 
 
 def _ours(an_object: Object, prefix: str) -> dict[str, Any]:
-    conditions = an_object["status"].get("conditions", [])
     return {
-        one["type"].removeprefix(prefix): one
-        for one in conditions
-        if one["type"].startswith(prefix)
+        kind.removeprefix(prefix): one
+        for kind, one in kube_objects.conditions(an_object).items()
+        if kind.startswith(prefix)
     }
 
 
-def _annotation(an_object: Object, name: str) -> str | None:
+def annotation(an_object: Object, name: str) -> str | None:
+    """Return an annotation of ours."""
     value = an_object["metadata"].get("annotations", {}).get(PREFIX + name)
     return None if value is None else str(value)
 
 
-def _prefixed(annotations: dict[str, str | None]) -> dict[str, str | None]:
+def prefixed(annotations: Mapping[str, Text]) -> dict[str, Text]:
+    """Spell annotations of ours, given without prefix and with `_` for `-`, in full."""
     return {PREFIX + name.replace("_", "-"): value for name, value in annotations.items()}
 
 
-class Stage:
+class Stage(Closing):
     """`serve` starts the one service, `take` returns an unused host."""
 
     def __init__(self, slurm: str) -> None:
@@ -228,7 +230,8 @@ class Stage:
         self.bed = Bed.start(slurm=slurm, conf=conf)
         self.crowd = [Host(self.bed, name) for name in conf.external_names]
         self._fresh: Iterator[str] = iter(conf.slurmd_names)
-        self._service: Service | None = None
+        self.service: Service | None = None
+        """The running one."""
         try:
             install(self.bed)
         except BaseException:
@@ -255,22 +258,18 @@ class Stage:
     def serve(self, **flags: str) -> Service:
         """Return the service with these settings on top of QUICK; start it unless it runs."""
         wanted = self.settings(flags)
-        service = self._service
+        service = self.service
         if service is not None and service.flags == wanted and service.running:
             return service
         self.quit()
-        self._service = Service(self.bed, **wanted)
-        return self._service.start().wait_ready().settle()
+        self.service = Service(self.bed, **wanted)
+        return self.service.start().wait_ready().settle()
 
     def quit(self) -> None:
         """End the service."""
-        if self._service is not None:
-            self._service.kill9()
-            self._service = None
-
-    @property
-    def service(self) -> Service | None:
-        return self._service
+        if self.service is not None:
+            self.service.kill9()
+            self.service = None
 
     def close(self) -> None:
         self.quit()

@@ -11,12 +11,11 @@ import ssl
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 from urllib.parse import urlsplit
 
 from tests.real.service import NAMESPACE
 from tests.real.testbed import Bed
+from tests.real.testbed.closing import Closing
 
 PIECE_BYTES = 256 << 10
 METHODS = (b"GET ", b"POST ", b"PATCH ", b"PUT ", b"DELETE ")
@@ -25,7 +24,7 @@ Hook = Callable[[str, str, str], bool]
 """(`before`, `sent` or `after`, method, path without query) → whether to forward it."""
 
 
-class Tap:
+class Tap(Closing):
     """Runs in its own thread, which calls the hook; `url` is its address."""
 
     def __init__(self, server_url: str, hook: Hook, *, ca_file: Path | None = None) -> None:
@@ -83,17 +82,6 @@ class Tap:
         for link in links:
             link.cancel()
         await asyncio.gather(*links, return_exceptions=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class _Link:

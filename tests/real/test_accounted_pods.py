@@ -69,7 +69,6 @@ def test_an_unknown_account_or_qos_is_reported_and_can_be_corrected_P10(
 
 @pytest.mark.usefixtures("service")
 def test_a_pod_over_a_limit_waits_for_it_P1_P11a(bed: PodBed) -> None:
-    """Its immediate allocation is refused; submitted, it waits and shows the reason."""
     bed.make_pod("first", qos="single")
     bed.until_bound("first")
     bed.make_pod("second", qos="single")
@@ -91,7 +90,7 @@ def test_a_waiting_pod_gets_the_account_and_qos_of_its_edit_P20(bed: PodBed) -> 
 
 
 def test_jobs_hidden_from_the_token_do_not_count_as_lost_P30(bed: PodBed) -> None:
-    """A token without rights sees no jobs of others, which does not mean that they are gone."""
+    """A token without rights does not list the jobs of other users."""
     with bed.service(gate=True, lost_job="end") as service:
         bed.make_pod("kept", qos="low")
         bed.until_bound("kept")

@@ -34,7 +34,6 @@ def jobs(accounted: Jobs) -> Iterator[Jobs]:
 
 
 def test_each_limit_of_accounting_has_a_reason(jobs: Jobs) -> None:
-    """The translation has a text for each reason."""
     wanted = {
         jobs.submit(**{field: name}, **ASKED): (limit, reason)
         for field, all_limits in (("qos", QOS_LIMITS), ("account", ACCOUNT_LIMITS))
@@ -70,8 +69,6 @@ def test_each_refusal_has_its_number(jobs: Jobs) -> None:
 
 
 def test_an_update_changes_account_and_qos_of_a_waiting_job_P20(jobs: Jobs) -> None:
-    """It needs accounting; the service submits another job, which works in both cases."""
-
     def record(job: int) -> tuple[str, str]:
         (found,) = jobs.call("GET", f"job/{job}")["jobs"]
         return found["account"], found["qos"]

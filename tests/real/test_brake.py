@@ -55,9 +55,6 @@ def submissions(service: Service, loads: list[Load], *, since: int) -> list[int]
 def test_while_no_node_is_ready_nothing_is_submitted_P32(
     workloads: WorkloadIndex, schedule: Serve
 ) -> None:
-    """For a minute: none. The condition names the Nodes, one Event says so, and the Pods are bound
-    within seconds once a Node is ready.
-    """
     service = schedule(**NO_DRAIN)
     pool = Pool(workloads, "none-ready", 3)
     pool.set_ready(*pool.hosts, ready=False)
@@ -82,9 +79,7 @@ def test_while_no_node_is_ready_nothing_is_submitted_P32(
 def test_where_only_a_full_host_is_ready_few_jobs_are_made_P32_P12(
     workloads: WorkloadIndex, schedule: Serve
 ) -> None:
-    """Slurm has room on unfit hosts alone: each is tried once by a Pod, then its job waits for the
-    host that is ready.
-    """
+    """Each Pod tries each unfit host once; then its job waits for the ready host."""
     service = schedule(**NO_DRAIN)
     pool = Pool(workloads, "one-ready", 3)
     *unfit, full = pool.hosts
@@ -126,10 +121,7 @@ def suspending(workloads: WorkloadIndex, loads: list[Load]) -> Iterator[None]:
 def test_on_ready_hosts_too_no_pod_has_more_than_five_jobs_a_minute_P32(
     workloads: WorkloadIndex, schedule: Serve
 ) -> None:
-    """Both Nodes are ready, and each job is given up: it is suspended before its Pod is bound.
-
-    The scripts' calls do not arrive, so half a second passes between start and binding.
-    """
+    """The scripts' calls do not arrive, so half a second passes between start and binding."""
     service = schedule(hooks_url="http://127.0.0.1:1", **NO_DRAIN)
     pool = Pool(workloads, "ready", 2)
     since = service.mark()

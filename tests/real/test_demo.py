@@ -109,7 +109,6 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
 
 
 def test_kubectl_cordon_drains_in_slurm_and_uncordon_lifts_the_drain(demo: Demo) -> None:
-    """The story continues on other hosts."""
     demo.wait_for("✓")
     assert len(demo.kubectl("get", "nodes", "--no-headers").splitlines()) in (11, 12)
     assert "slurmd-n1 " in demo.kubectl("get", "pods", "-A")
@@ -129,7 +128,6 @@ def test_kubectl_cordon_drains_in_slurm_and_uncordon_lifts_the_drain(demo: Demo)
 
 
 def test_a_pod_applied_by_kubectl_runs_where_slurm_put_its_job(demo: Demo, tmp_path: Path) -> None:
-    """Deleting the Pod ends the job; the story continues in another partition."""
     demo.wait_for("✓")
     manifest = tmp_path / "pod.json"
     manifest.write_text(json.dumps(POD))
@@ -149,7 +147,6 @@ def test_a_pod_applied_by_kubectl_runs_where_slurm_put_its_job(demo: Demo, tmp_p
 
 
 def test_ctrl_c_ends_the_demo_at_once_with_exit_code_0(demo: Demo) -> None:
-    """No temporary file is left, and no traceback is printed."""
     demo.wait_for("✓")
     assert list(demo.folder.iterdir())
     begun_s = time.monotonic()
@@ -160,7 +157,6 @@ def test_ctrl_c_ends_the_demo_at_once_with_exit_code_0(demo: Demo) -> None:
 
 
 def test_the_fixed_story_passes(tmp_path: Path) -> None:
-    """As a user starts it, with the usual pauses."""
     demo = Demo(tmp_path, "--once")
     assert demo.process.wait(90) == 0, demo.text
     assert "every check passed" in demo.text

@@ -176,7 +176,6 @@ def test_each_annotation_is_read_back() -> None:
 def test_an_annotation_reaches_its_field_P4_P5(
     server: SlurmServer, name: str, given: str, look: Callable[[Job], object], *, value: object
 ) -> None:
-    """With each data_parser version of the server."""
     for version in SERVED[server.version]:
         job_id = submit(server, desired(pod(**{name: given})), version)
         assert look(read(server, job_id)) == value, version
@@ -209,7 +208,6 @@ def test_exclusive_has_the_meaning_of_slurm_P4(
 
 
 def test_cpus_memory_and_gpus_reach_slurm_P6(server: SlurmServer) -> None:
-    """Whole CPUs, MiB and GPUs with a type, on each node."""
     typed = replace(described(asking(2)), gres=(("gpu:a100", 2),), slurm_nodes=2)
     for version in SERVED[server.version]:
         for description in (described(asking(2), asking(2)), typed):
@@ -222,7 +220,6 @@ def test_cpus_memory_and_gpus_reach_slurm_P6(server: SlurmServer) -> None:
 
 
 def test_a_gang_gets_the_largest_request_on_each_node_P6(server: SlurmServer) -> None:
-    """Three nodes, each with the request of the largest member."""
     description = described(asking(1), asking(4), asking(2))
     job = read(server, allocate(server, description))
     assert (job["job_state"], job["nodes"]) == (["RUNNING"], "n[1-3]")
@@ -237,7 +234,7 @@ def test_excluded_nodes_are_those_of_the_user_and_ours_P7(server: SlurmServer) -
 
 
 def test_slurmrestd_allocates_only_for_the_user_of_the_token_P11a(server: SlurmServer) -> None:
-    """So a Pod with another user must be submitted: an allocation would ignore the user."""
+    """A Pod with another user is submitted instead: an allocation would ignore the user."""
     allocate(server, described(pod()))
     action = desired(pod(user_id="1001"), kind="allocation")
     for version in SERVED[server.version]:
@@ -258,7 +255,6 @@ def test_an_array_has_a_task_for_each_uid(server: SlurmServer) -> None:
 
 
 def test_an_external_job_needs_slurm_26(server: SlurmServer) -> None:
-    """It also needs a version with the flag; 24.11 has none."""
     for version in SERVED[server.version]:
         action = desired(asking(1, user_id="1001"), kind="external")
         if not refusal(action, version):
@@ -322,7 +318,6 @@ TEXTS: Mapping[str, str] = {
 
 @pytest.mark.usefixtures("full")
 def test_an_update_changes_each_updatable_field_of_a_waiting_job_P20(server: SlurmServer) -> None:
-    """Each field that we call updatable changes, and back."""
     wire = ["comment", "features", "prefer", "required_nodes", "excluded_nodes", "resv_name"]
     wire.append("current_working_directory")
     job_id = submit(server, desired(pod(timeout="5", partition="main", priority="7")))
@@ -358,7 +353,7 @@ def test_slurm_does_not_change_the_other_fields_P20(server: SlurmServer) -> None
 
 @pytest.mark.usefixtures("full")
 def test_a_refused_update_is_applied_in_part_P20(server: SlurmServer) -> None:
-    """So the digest must be updated separately."""
+    """Therefore sunk-sync updates the digest in a second request."""
     job_id = submit(server, desired(pod()))
     with pytest.raises(RestError):
         update(server, job_id, described(pod(comment="new", constraints="nosuch", timeout="9")))

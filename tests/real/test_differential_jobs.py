@@ -314,5 +314,4 @@ def test_embedded_jobs_behave_like_real_ones(sides: Sequence[Side], name: str) -
 
 @pytest.mark.parametrize("name", GATES)
 def test_embedded_gates_behave_like_real_ones(gated: Sequence[Side], name: str) -> None:
-    """PrologSlurmctld and EpilogSlurmctld."""
     compare(gated, GATES[name])

@@ -112,7 +112,6 @@ def compare(real: Real, steps: list[Step]) -> None:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_embedded_server_answers_as_the_real_one(real: Real, name: str) -> None:
-    """Statuses, refusals, objects, owners of fields, events."""
     compare(real, SCENARIOS[name])
 
 
@@ -141,7 +140,6 @@ class Kubectl:
 
 
 async def test_kubectl_works_against_the_embedded_server(tmp_path: Path) -> None:
-    """Common commands for Nodes and Pods."""
     require(kube=KUBE_DEFAULT)
     world = Kubernetes()
     for name in ("a", "b"):

@@ -839,7 +839,6 @@ def machines(request: pytest.FixtureRequest) -> Iterator[Sequence[Side]]:
 def test_reboots_and_power_actions_behave_like_real_ones(
     machines: Sequence[Side], name: str
 ) -> None:
-    """GPUs, power, reboots."""
     for side in machines:
         reset(side)
     compare(machines, MACHINES[name])
@@ -895,7 +894,6 @@ def tidied(side: Side) -> None:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_random_operations_get_the_same_answers(deaf: Sequence[Side], seed: int) -> None:
-    """Ten random operations."""
     random = Random(seed)
     for side in deaf:
         tidied(side)
@@ -903,7 +901,6 @@ def test_random_operations_get_the_same_answers(deaf: Sequence[Side], seed: int)
 
 
 def test_an_embedded_node_has_the_fields_of_a_real_one(sides: Sequence[Side]) -> None:
-    """In each version, with the same types; constant fields have the same value."""
     changing = {"boot_time", "cpu_load", "free_mem", "last_busy", "operating_system", "port",
                 "slurmd_start_time", "reason_changed_at"}  # fmt: skip
     real, embedded = sides

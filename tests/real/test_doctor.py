@@ -61,7 +61,6 @@ def installation(
 
 
 async def test_a_correct_installation_has_no_findings(installation: Installation) -> None:
-    """All permissions exist, clocks agree, every host matches."""
     code, text = await installation.examine(slurm_kill_wait="2s")
     assert code == 0, text
     assert "0 wrong, 0 doubtful" in text
@@ -72,7 +71,6 @@ async def test_a_correct_installation_has_no_findings(installation: Installation
 
 
 async def test_a_hooks_key_that_is_not_there_is_doubtful_L5(installation: Installation) -> None:
-    """Before the first start, and where sunk-sync may not write it."""
     kube = installation.bed.kube
     installation.put_key(kube, None)
     try:
@@ -93,14 +91,12 @@ async def test_kill_wait_is_compared_if_slurm_reports_it(installation: Installat
 
 
 async def test_a_namespace_without_our_role_is_found(installation: Installation) -> None:
-    """With the missing verbs."""
     code, text = await installation.examine(slurmd_namespace="slurm,kube-system")
     assert code == 2
     assert "may not list, watch, get, patch pods in kube-system" in text
 
 
 async def test_an_administrators_account_gives_a_warning(installation: Installation) -> None:
-    """It works, with a warning."""
     admin = str(installation.bed.kube.admin_kubeconfig)
     code, text = await installation.examine(kubeconfig=admin, slurm_kill_wait="2s")
     assert code == 0
@@ -108,7 +104,6 @@ async def test_an_administrators_account_gives_a_warning(installation: Installat
 
 
 async def test_double_claims_and_foreign_comments_are_found(installation: Installation) -> None:
-    """S16 and M8; after the repair doctor finds nothing."""
     slurm, kube = installation.bed.slurm, installation.bed.kube
     slurm.update_slurm_node("n1", comment="rack 7")
     kube.annotate_pod("slurmd-n2", "slurm", {"sunk.coreweave.com/slurm-node": "n1"})
@@ -125,7 +120,6 @@ async def test_double_claims_and_foreign_comments_are_found(installation: Instal
 
 
 async def test_a_refused_token_is_found(installation: Installation) -> None:
-    """An invalid token, and an expired one."""
     installation.token_file.write_text("garbage")
     code, text = await installation.examine()
     assert code == 2
@@ -149,7 +143,7 @@ async def test_a_token_without_rights_is_found(installation: Installation) -> No
 
 
 async def test_slurmctld_down_is_found(installation: Installation) -> None:
-    """slurmrestd answers, slurmctld does not; a ping would not show it."""
+    """A ping would not show it, because slurmrestd answers it."""
     slurm = installation.bed.slurm
     slurm.stop_slurmctld()
     try:
@@ -162,7 +156,6 @@ async def test_slurmctld_down_is_found(installation: Installation) -> None:
 
 
 async def test_doctor_changes_nothing(installation: Installation) -> None:
-    """No object of either side has changed."""
     kube, slurm = installation.bed.kube, installation.bed.slurm
 
     def versions() -> object:

@@ -59,10 +59,7 @@ def until_workloads(host: Host) -> None:
 def test_a_restart_of_the_apiserver_loses_nothing_F3(
     stage: Stage, service: Service, host: Host
 ) -> None:
-    """The watches break and their resourceVersions are too old (410): everything is listed again.
-
-    A cordoned Node stays drained all the time.
-    """
+    """The resourceVersions of the watches are too old afterwards (410)."""
     kube = stage.bed.kube
     host.cordon()
     host.until_drained(CORDONED)
@@ -94,7 +91,6 @@ def _age_versions(stage: Stage) -> None:
 def test_a_long_outage_of_the_apiserver_is_healed_within_seconds_F3(
     stage: Stage, service: Service, host: Host
 ) -> None:
-    """After 20 s the retries are seconds apart, not half minutes."""
     since = service.mark()
     stage.bed.kube.stop()
     time.sleep(20)
@@ -105,7 +101,6 @@ def test_a_long_outage_of_the_apiserver_is_healed_within_seconds_F3(
 
 
 def test_a_hanging_apiserver_delays_a_cordon_F3(stage: Stage, service: Service, host: Host) -> None:
-    """SIGSTOP: connections stay open without answers; the cordon arrives afterwards."""
     daemon = stage.bed.kube.daemons["kube-apiserver"]
     daemon.pause()
     time.sleep(2)
@@ -117,7 +112,7 @@ def test_a_hanging_apiserver_delays_a_cordon_F3(stage: Stage, service: Service, 
 def test_a_stopped_slurmctld_is_reported_and_recovers_F4(
     stage: Stage, service: Service, host: Host
 ) -> None:
-    """slurmrestd reports this after ten seconds; waiting writes follow after the start."""
+    """slurmrestd reports this after ten seconds."""
     other = stage.take()
     other.cordon()
     other.until_drained(CORDONED)
@@ -140,7 +135,6 @@ def test_a_stopped_slurmctld_is_reported_and_recovers_F4(
 def test_a_stopped_slurmrestd_is_reported_and_recovers_F4(
     stage: Stage, service: Service, host: Host
 ) -> None:
-    """Connections are refused at once; recovery takes a few seconds of backoff."""
     slurm = stage.bed.slurm
     since = service.mark()
     slurm.stop_slurmrestd()
@@ -155,7 +149,6 @@ def test_a_stopped_slurmrestd_is_reported_and_recovers_F4(
 
 
 def test_a_slow_slurmrestd_loses_nothing_F4(stage: Stage, service: Service, host: Host) -> None:
-    """slurmrestd hangs for three seconds: nothing is lost or repeated, Kubernetes continues."""
     daemon = stage.bed.slurm.daemons["slurmrestd"]
     daemon.pause()
     host.cordon()
@@ -173,7 +166,7 @@ def test_a_slow_slurmrestd_loses_nothing_F4(stage: Stage, service: Service, host
 def test_conditions_are_unknown_after_a_minute_without_slurmctld_F4_M2(
     stage: Stage, serve: Serve, host: Host
 ) -> None:
-    """All four conditions of each Node, until the first answer. The test takes 75 s."""
+    """This test takes 75 s."""
     service = serve()
     host.until(lambda: len(host.node_conditions) == 4)
     since = service.mark()
@@ -190,7 +183,6 @@ def test_conditions_are_unknown_after_a_minute_without_slurmctld_F4_M2(
 def test_an_expired_token_is_reported_and_a_new_one_is_used_F5(
     stage: Stage, service: Service, host: Host
 ) -> None:
-    """The log has the cause, the metric the expiry; the new file is used at once."""
     slurm = stage.bed.slurm
     since = service.mark()
     expired = slurm.token(lifespan_s=1)
@@ -214,7 +206,6 @@ def test_an_expired_token_is_reported_and_a_new_one_is_used_F5(
 
 
 def test_a_rotated_token_fails_no_request_F5(stage: Stage, service: Service, host: Host) -> None:
-    """The file changes while the old token is valid: no request fails."""
     since = service.mark()
     failed = _failed(service)
     service.put_token(stage.bed.slurm.token(lifespan_s=7200))
@@ -296,7 +287,7 @@ def _fairness() -> list[tuple[str, Object]]:
 def test_429_is_honoured_and_retried_F8(
     request: pytest.FixtureRequest, stage: Stage, serve: Serve
 ) -> None:
-    """Of 40 Nodes most are rejected; none is retried before Retry-After, and all succeed later."""
+    """Most of 40 Nodes are rejected; none is retried before Retry-After."""
     service = serve(log_level="debug")
     request.getfixturevalue("rejecting")
     time.sleep(1)  # fairness applies a moment after its objects are created
@@ -326,13 +317,12 @@ def _tries_s(service: Service, name: str, *, since: int) -> list[float]:
 
 
 def test_sigterm_finishes_writes_in_flight_F10(stage: Stage, serve: Serve, host: Host) -> None:
-    """slurmrestd hangs during the drain: the service waits for it, then exits with 0."""
     service = serve()
     daemon = stage.bed.slurm.daemons["slurmrestd"]
     daemon.pause()
     host.cordon()
     time.sleep(1)
-    service.begin_to_end()
+    service.send()
     time.sleep(1)
     assert service.running
     assert service.lines("stopping")
@@ -350,7 +340,6 @@ def test_sigterm_finishes_writes_in_flight_F10(stage: Stage, serve: Serve, host:
 
 @pytest.mark.parametrize("a_signal", [signal.SIGTERM, signal.SIGINT])
 def test_without_writes_it_ends_within_a_second_F10(serve: Serve, a_signal: signal.Signals) -> None:
-    """Exit code 0 and no error in the log."""
     service = serve()
     service.send(a_signal)
     began_s = time.monotonic()
@@ -360,14 +349,13 @@ def test_without_writes_it_ends_within_a_second_F10(serve: Serve, a_signal: sign
 
 
 def test_it_is_not_ready_while_it_stops_F10(stage: Stage, serve: Serve, host: Host) -> None:
-    """/readyz becomes 503 and names the shutdown."""
     service = serve()
     daemon = stage.bed.slurm.daemons["slurmrestd"]
     daemon.pause()
     try:
         host.cordon()
         time.sleep(1)
-        service.begin_to_end()
+        service.send()
         eventually(lambda: service.readyz()[0] == 503, "not ready", within_s=3)
         assert "shutdown: failed: stopping" in service.readyz_verbose()[1]
     finally:

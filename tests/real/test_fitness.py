@@ -167,7 +167,6 @@ def shortened(reasons: Reasons) -> Reasons:
 
 @pytest.mark.timeout(600)
 def test_node_fit_agrees_with_kube_scheduler_P7_P28(server: KubeServer) -> None:
-    """4,000 pairs; each reason occurs often enough to be tested."""
     verdicts: Counter[str] = Counter()
     for seed in range(WORLDS):
         world = World(server, seed)

@@ -70,7 +70,6 @@ def service(bed: PodBed, ambush: Ambush) -> Iterator[Service]:
 def test_a_member_deleted_during_the_binding_ends_the_whole_gang_G4(
     bed: PodBed, ambush: Ambush, when: str, at: str
 ) -> None:
-    """The bound ones end, the job ends once, and no member stays bound."""
     gang = f"g{when}{'own' if at == 'own' else 'other'}"
     names = [f"{gang}-{number}" for number in range(SIZE)]
     victim = names[1]
@@ -96,7 +95,7 @@ def settled(bed: PodBed, names: list[str]) -> bool:
 
 @pytest.mark.usefixtures("service")
 def test_without_a_deletion_all_are_bound_G1(bed: PodBed, ambush: Ambush) -> None:
-    """The test without a deletion, as proof that the others fail for the right reason."""
+    """The control for the test above."""
     ambush.set("", at="", when="")
     names = [f"whole-{number}" for number in range(SIZE)]
     for name in names:

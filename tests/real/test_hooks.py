@@ -235,7 +235,6 @@ def bed(shared: Bed) -> Iterator[Bed]:
 
 
 def test_a_job_waits_at_the_gate_until_it_is_released_L7_L8(bed: Bed) -> None:
-    """Its script does not start before; start and end of each job are reported at once."""
     bed.install(*GATE_LINES)
     job = bed.submit(bed.stamp("held"))
     at, call = bed.door.wait(GateCall, job)
@@ -257,7 +256,6 @@ def test_a_job_waits_at_the_gate_until_it_is_released_L7_L8(bed: Bed) -> None:
 
 
 def test_delay_until_the_call_of_the_gate_L7(bed: Bed) -> None:
-    """Allocated by /job/allocate: from the POST to the gate's call, twenty times."""
     bed.install(*GATE_LINES)
     took = []
     for _ in range(20):
@@ -275,7 +273,6 @@ def test_delay_until_the_call_of_the_gate_L7(bed: Bed) -> None:
 
 
 def test_a_task_of_an_array_is_named_by_array_and_task_L7(bed: Bed) -> None:
-    """By PrologSlurmctld and by EpilogSlurmctld."""
     bed.install(*GATE_LINES)
     job = bed.submit(array="0-1")
     for task in (f"{job}_0", f"{job}_1"):
@@ -287,7 +284,6 @@ def test_a_task_of_an_array_is_named_by_array_and_task_L7(bed: Bed) -> None:
 
 
 def test_a_job_cancelled_at_the_gate_ends_L7(bed: Bed) -> None:
-    """Slurm ends its prolog and with it the call; its node is free."""
     bed.install(*GATE_LINES)
     job = bed.submit()
     bed.door.wait(GateCall, job)
@@ -298,7 +294,6 @@ def test_a_job_cancelled_at_the_gate_ends_L7(bed: Bed) -> None:
 
 
 def test_slurmctld_calls_the_gate_again_after_sigkill_L7(bed: Bed) -> None:
-    """No job starts without an answer."""
     bed.install(*GATE_LINES)
     job = bed.submit(bed.stamp("killed"))
     bed.door.wait(GateCall, job)
@@ -312,10 +307,7 @@ def test_slurmctld_calls_the_gate_again_after_sigkill_L7(bed: Bed) -> None:
 
 
 def test_slurmctld_starts_no_job_at_the_gate_after_sigterm_L7(bed: Bed) -> None:
-    """It ends the prolog. 24.11 runs it again; 26.05 takes it as finished and starts nothing.
-
-    In both cases no job starts without an answer.
-    """
+    """24.11 runs the prolog again; 26.05 takes it as finished and starts nothing."""
     bed.install(*GATE_LINES)
     job = bed.submit(bed.stamp("stopped"))
     bed.door.wait(GateCall, job)
@@ -332,7 +324,7 @@ def test_slurmctld_starts_no_job_at_the_gate_after_sigterm_L7(bed: Bed) -> None:
 
 
 def test_the_scripts_workload_without_curl_L7_P24(bed: Bed) -> None:
-    """Debian's slurmd image has bash. Gate, end, placeholder."""
+    """Debian's slurmd image has bash, but no curl."""
     bed.install(*GATE_LINES)
     curl = bed.slurm.root / "usr/bin/curl"
     aside = curl.rename(curl.with_name("curl-aside"))
@@ -349,7 +341,6 @@ def test_the_scripts_workload_without_curl_L7_P24(bed: Bed) -> None:
 
 
 def test_many_jobs_wait_at_the_gate_at_once_L7(bed: Bed) -> None:
-    """48 tasks of an array, each with a call; all are released at once."""
     bed.install(*GATE_LINES)
     began = time.time()
     job = bed.submit(array="0-47")
@@ -371,7 +362,6 @@ def test_many_jobs_wait_at_the_gate_at_once_L7(bed: Bed) -> None:
 
 
 def test_a_job_starts_after_silent_without_a_service_L9(bed: Bed) -> None:
-    """The gate retries; after --silent the job starts."""
     bed.install(*GATE_LINES, silent="4s=pass")
     job = bed.submit(bed.stamp("silent"))
     bed.door.wait(GateCall, job)
@@ -386,7 +376,6 @@ def test_a_job_starts_after_silent_without_a_service_L9(bed: Bed) -> None:
 
 
 def test_a_restarted_service_is_asked_again_L9(bed: Bed) -> None:
-    """A restart of the service loses no gate."""
     bed.install(*GATE_LINES)
     job = bed.submit(bed.stamp("back"))
     bed.door.wait(GateCall, job)
@@ -412,7 +401,6 @@ def test_a_standby_is_asked_again_L9(bed: Bed) -> None:
 
 
 def test_a_job_starts_after_busy_max_L9(bed: Bed) -> None:
-    """The service counts it as passed."""
     bed.install(*GATE_LINES, busy="2s", busy_max="4s")
     begun = len(bed.door.called)
     job = bed.submit(bed.stamp("busy"))
@@ -446,7 +434,6 @@ def test_after_busy_a_requeueable_job_is_requeued_and_another_is_killed_L9(bed: 
 
 
 def test_as_prolog_of_the_nodes_the_gate_drains_nothing_L9(bed: Bed) -> None:
-    """Each node asks separately; at the deadline the job passes."""
     bed.install(f"Prolog={FOLDER}/sunk-sync-prolog.sh", busy="2s", busy_max="4s")
     bed.door.requeueable = True
     job = bed.submit(bed.stamp("node"), nodes="2", tasks=2, tasks_per_node=1)
@@ -469,7 +456,7 @@ def placeholder(bed: Bed, name: str, **fields: Any) -> str:
 
 
 def test_a_placeholder_reports_its_start_P24_L6(bed: Bed) -> None:
-    """In `extra` first, so that a read caused by the call finds it."""
+    """It writes `extra` first, so that a read caused by the call finds it."""
     bed.install()
     job = placeholder(bed, "k8s/ns/a/1")
     at, _ = bed.door.wait(JobNotice, job, "started")
@@ -478,7 +465,6 @@ def test_a_placeholder_reports_its_start_P24_L6(bed: Bed) -> None:
 
 
 def test_each_task_of_an_array_reports_its_own_start_P24(bed: Bed) -> None:
-    """All tasks share one script and one token."""
     bed.install()
     job = placeholder(bed, "k8s/ns/array/1", array="0-2")
     for i in range(3):
@@ -492,7 +478,7 @@ def test_each_task_of_an_array_reports_its_own_start_P24(bed: Bed) -> None:
 
 
 def test_a_script_of_another_user_reports_its_start_P24(bed: Bed) -> None:
-    """User nobody may not update the job of root: what then is `extra`?"""
+    """User nobody may not update the job of root, so `extra` may stay as it was."""
     bed.install()
     job = placeholder(bed, "k8s/ns/nobody/1", user_id="65534", group_id="65534")
     bed.door.wait(JobNotice, job, "started")
@@ -500,7 +486,6 @@ def test_a_script_of_another_user_reports_its_start_P24(bed: Bed) -> None:
 
 
 def test_a_cancelled_placeholder_keeps_its_node_until_its_pod_is_gone_L6(bed: Bed) -> None:
-    """It is COMPLETING until the answer gone, then free at once."""
     bed.install()
     job = placeholder(bed, "k8s/ns/b/1")
     bed.door.wait(JobNotice, job, "started")
@@ -517,7 +502,6 @@ def test_a_cancelled_placeholder_keeps_its_node_until_its_pod_is_gone_L6(bed: Be
 
 
 def test_after_kill_wait_slurm_kills_the_placeholder_L6(bed: Bed) -> None:
-    """It waits after `drain` and without the service; SIGKILL comes KillWait after the cancel."""
     bed.install()
     job = placeholder(bed, "k8s/ns/c/1")
     bed.door.wait(JobNotice, job, "started")

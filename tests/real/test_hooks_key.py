@@ -91,7 +91,6 @@ def seconds_until_released(load: Load, host: Host) -> float:
 def test_after_a_restart_a_running_placeholder_releases_its_host_at_once_L5(
     workloads: WorkloadIndex, key: Key, host: Host
 ) -> None:
-    """The process filled the Secret once, and reads it from then on."""
     with without_flag(workloads) as service:
         made = key.read()
         assert made
@@ -108,7 +107,6 @@ def test_after_a_restart_a_running_placeholder_releases_its_host_at_once_L5(
 
 
 def test_applying_the_manifests_again_keeps_the_key_L5(workloads: WorkloadIndex, key: Key) -> None:
-    """By either kind of apply."""
     with without_flag(workloads):
         made = key.read()
     assert made
@@ -121,7 +119,7 @@ def test_applying_the_manifests_again_keeps_the_key_L5(workloads: WorkloadIndex,
 def test_without_any_right_on_the_secret_the_log_says_what_to_do_L5(
     workloads: WorkloadIndex, key: Key, host: Host
 ) -> None:
-    """It runs all the same. After a restart the host waits for KillWait: what the key is for."""
+    """The service runs, but after a restart the host waits for KillWait."""
     kubectl = workloads.bed.kube.kubectl
     kubectl("delete", "rolebinding", "-n", NAMESPACE, ROLE)
     with without_flag(workloads) as service:
@@ -139,7 +137,7 @@ def test_without_any_right_on_the_secret_the_log_says_what_to_do_L5(
 def test_a_missing_secret_is_not_made_and_the_cure_cures_L5(
     workloads: WorkloadIndex, key: Key
 ) -> None:
-    """Our account can make no Secret, whatever its name: that right cannot be limited to one."""
+    """RBAC cannot limit `create` to one name, so our account may create no Secret."""
     kube = workloads.bed.kube
     key.delete()
     with without_flag(workloads) as service:
@@ -153,7 +151,7 @@ def test_a_missing_secret_is_not_made_and_the_cure_cures_L5(
 
 
 def test_who_may_make_secrets_needs_no_manifests_L5(workloads: WorkloadIndex) -> None:
-    """Outside a cluster, under an administrator's kubeconfig: in the namespace of its context."""
+    """Outside a cluster the Secret is in the namespace of the kubeconfig's context."""
     bed = workloads.bed
     found = Key(bed, namespace="default", name="sunk-sync-abroad-hooks-key")
     assert found.read() is None
@@ -168,7 +166,6 @@ def test_who_may_make_secrets_needs_no_manifests_L5(workloads: WorkloadIndex) ->
 
 
 def test_a_key_file_wins_L5(workloads: WorkloadIndex, key: Key, tmp_path: Path) -> None:
-    """The Secret stays as it is."""
     file = tmp_path / "key"
     file.write_text("0123456789abcdef")
     service = workloads.serve(hooks_key_file=str(file))

@@ -38,14 +38,12 @@ def slurm_names(server: SlurmServer, text: str) -> list[str]:
 def test_slurm_agrees_with_the_table_of_hostlists(
     slurm_server: SlurmServer, text: str, names: str
 ) -> None:
-    """The table of the fast tests equals Slurm's answers."""
     assert slurm_names(slurm_server, text) == names.split()
 
 
 @given(words=st.lists(word, min_size=1, max_size=4))
 @with_real_servers
 def test_slurm_expands_hostlists_as_we_do(slurm_server: SlurmServer, words: list[str]) -> None:
-    """The same names in the same order."""
     text = ",".join(words)
     assert slurm_names(slurm_server, text) == list(expand(text))
 
@@ -53,13 +51,11 @@ def test_slurm_expands_hostlists_as_we_do(slurm_server: SlurmServer, words: list
 @given(names=st.sets(name.filter(lambda text: text[0] not in "-."), min_size=1, max_size=40))
 @with_real_servers
 def test_slurm_reads_our_hostlists(slurm_server: SlurmServer, names: set[str]) -> None:
-    """Slurm excludes the nodes that we exclude."""
     assert sorted(slurm_names(slurm_server, compress(names))) == sorted(names)
 
 
 @given(names=st.lists(name.filter(lambda text: text[0] not in "-."), min_size=1, max_size=40))
 @with_real_servers
 def test_we_read_hostlists_of_slurm(slurm_server: SlurmServer, names: list[str]) -> None:
-    """The `nodes` of a job, the targets of a reservation."""
     text = slurm_server.scontrol("show", "hostlist", ",".join(names)).strip()
     assert sorted(expand(text)) == sorted(names)

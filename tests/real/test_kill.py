@@ -37,10 +37,7 @@ def own_bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
 
 
 def test_after_kills_at_random_moments_every_host_converges_F1(own_bed: Bed) -> None:
-    """After each kill: each cause is drained with its reason, each human's drain is unchanged.
-
-    Nothing else is drained, no text of ours is left, conditions agree, and no write follows.
-    """
+    """Each cause is drained with its reason; each human's drain is unchanged."""
     print(f"SUNK_SYNC_SEED={SEED} SUNK_SYNC_KILLS={KILLS}")
     moments = random.Random(SEED)
     hosts = [Host(own_bed, name) for name in own_bed.slurm.conf.names]

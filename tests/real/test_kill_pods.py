@@ -91,7 +91,6 @@ def bed(request: pytest.FixtureRequest) -> Iterator[PodBed]:
 
 
 def test_after_a_kill_at_any_write_every_pod_has_one_job_F1(bed: PodBed) -> None:
-    """Each time it ends right, with one job for each Pod."""
     trap = Trap()
     kube, slurm = bed.bed.kube, bed.bed.slurm
     with (

@@ -125,7 +125,6 @@ def slurm(kind: str, value: str = "True") -> Condition:
 
 
 async def test_each_change_of_a_node_arrives(kube_server: KubeServer) -> None:
-    """Created, cordoned, deleted: with a client certificate, by WatchList and watch."""
     async with client_of(kube_server) as client, watching(client, nodes()) as picture:
         rows = picture.graph.nodes
         kube_server.add_nodes("seen")
@@ -138,7 +137,7 @@ async def test_each_change_of_a_node_arrives(kube_server: KubeServer) -> None:
 
 
 async def test_a_listing_of_several_pages_is_complete(own_server: KubeServer) -> None:
-    """600 Nodes come by WatchList, and in two pages by the second listing beside it."""
+    """600 Nodes come by WatchList, and in two pages by the second listing."""
     own_server.add_nodes(*(f"n{i}" for i in range(600)))
     async with client_of(own_server) as client, watching(client, nodes()) as picture:
         assert len(picture.graph.nodes.entries) == 600
@@ -148,7 +147,6 @@ async def test_a_listing_of_several_pages_is_complete(own_server: KubeServer) ->
 
 
 async def test_several_namespaces_are_listed_at_one_version(kube_server: KubeServer) -> None:
-    """The real server lists the second one at exactly the version of the first."""
     for namespace in ("left", "right"):
         kube_server.ensure_namespace(namespace)
         kube_server.create(kube_objects.slurmd_pod(namespace, namespace=namespace))
@@ -164,7 +162,6 @@ async def test_several_namespaces_are_listed_at_one_version(kube_server: KubeSer
 
 
 async def test_a_server_without_watch_lists_is_read_in_pages() -> None:
-    """On a real server without WatchList."""
     require(kube=KUBE_DEFAULT)
     flags = ["--feature-gates=WatchList=false"]
     with KubeServer(controllers=False, kubelet=False, apiserver_flags=flags) as server:
@@ -176,7 +173,6 @@ async def test_a_server_without_watch_lists_is_read_in_pages() -> None:
 
 
 async def test_a_restart_of_the_api_server_removes_no_row_F3(own_server: KubeServer) -> None:
-    """Lost, listed again, no row is ever gone; changes continue to arrive."""
     own_server.add_nodes("a", "b")
     async with client_of(own_server) as client, watching(client, nodes()) as picture:
         await asyncio.to_thread(own_server.restart)
@@ -202,7 +198,6 @@ async def test_410_leads_to_a_new_listing_F3(own_server: KubeServer) -> None:
 
 
 async def test_a_restore_of_etcd_leads_to_a_new_listing(own_server: KubeServer) -> None:
-    """Versions go back: later objects are gone, the rest is followed."""
     own_server.add_nodes("kept")
     async with client_of(own_server) as client, watching(client, nodes()) as picture:
         await asyncio.to_thread(back_up, own_server)
@@ -238,7 +233,6 @@ def with_etcd_stopped(server: KubeServer, doing: Callable[[], object]) -> None:
 
 
 async def test_a_service_account_sees_what_its_roles_allow(kube_server: KubeServer) -> None:
-    """403 is reported, SelfSubjectAccessReview agrees, and a new role ends it."""
     kubeconfig = kube_server.kubeconfig_for("reader", "default")
     list_nodes = ResourceAttributes(verb="list", resource="nodes")
     async with client_of(kube_server, kubeconfig) as client:
@@ -270,7 +264,6 @@ def grant(server: KubeServer, account: str) -> None:
 async def test_a_replaced_token_is_read_after_401_F5(
     kube_server: KubeServer, tmp_path: Path
 ) -> None:
-    """The file held a token that the server does not know any more."""
     token = tmp_path / "token"
     token.write_text("no-such-token")
     kubeconfig = kube_server._write_kubeconfig("by-file", {"tokenFile": str(token)})
@@ -286,7 +279,6 @@ async def test_a_replaced_token_is_read_after_401_F5(
 async def test_our_conditions_do_not_touch_those_of_others_M2(
     kube_server: KubeServer, node: Reference
 ) -> None:
-    """A kubelet's strategic patches and our applies do not change each other's conditions."""
     path = f"/api/v1/nodes/{node.name}"
     both = (slurm(names.NODE_DRAIN_CONDITION), slurm(names.NODE_RUNNING_CONDITION))
     assert isinstance(await push(kube_server, SetConditions(node, both)), Done)
@@ -306,7 +298,6 @@ async def test_our_conditions_do_not_touch_those_of_others_M2(
 async def test_our_conditions_of_a_pod_do_not_touch_those_of_the_kubelet_M1(
     kube_server: KubeServer,
 ) -> None:
-    """M1, M6: applied, replaced, removed; the kubelet keeps Ready and the rest."""
     kube_server.add_hosts("m1")
     pod = kube_server.pod("slurmd-m1", "slurm")
     reference = Reference("Pod", "slurm", "slurmd-m1", pod["metadata"]["uid"])
@@ -326,7 +317,6 @@ async def test_our_conditions_of_a_pod_do_not_touch_those_of_the_kubelet_M1(
 async def test_a_write_for_another_uid_is_refused(
     kube_server: KubeServer, node: Reference, conditions: tuple[Condition, ...]
 ) -> None:
-    """A new object of the same name does not change."""
     for name in (node.name, "never-was"):
         other = Reference("Node", "", name, OTHER_UID)
         for action in (
@@ -345,10 +335,7 @@ async def test_a_write_for_another_uid_is_refused(
 async def test_the_same_write_twice_changes_nothing_M5(
     kube_server: KubeServer, node: Reference
 ) -> None:
-    """An apply without a change keeps the resourceVersion, so there is no event.
-
-    Controllers write to a new Node: compare two writes in a row.
-    """
+    """Controllers write to a new Node, too: compare two writes in a row."""
     old = Condition("SlurmDrain", "True", "Slurm", "x")
     for action in (
         SetConditions(node, (old,), ("2026-01-01T00:00:00Z",)),
@@ -361,7 +348,6 @@ async def test_the_same_write_twice_changes_nothing_M5(
 async def test_two_field_managers_keep_their_own_metadata(
     kube_server: KubeServer, node: Reference
 ) -> None:
-    """One owner per field: one gives a field up, the other keeps it; labels of a human stay."""
     kube_server.kubectl("label", "node", node.name, "human=yes")
     mirror, retire = names.MANAGER_MIRROR, names.MANAGER_RETIRE
     await push(kube_server, SetMetadata(node, mirror, ((names.LABEL_POD, "p"),), ()))
@@ -376,7 +362,6 @@ async def test_two_field_managers_keep_their_own_metadata(
 async def test_our_cordon_is_lifted_and_a_humans_stays_M7(
     kube_server: KubeServer, node: Reference
 ) -> None:
-    """M7: in one write with the mark; an earlier cordon of a human stays."""
     assert isinstance(await push(kube_server, Cordon(node)), Done)
     assert is_cordoned(kube_server, node) == (True, True)
     assert isinstance(await push(kube_server, Uncordon(node)), Done)
@@ -388,7 +373,6 @@ async def test_our_cordon_is_lifted_and_a_humans_stays_M7(
 
 
 async def test_a_human_who_uncordons_wins_M7(kube_server: KubeServer, node: Reference) -> None:
-    """M7: the uncordon takes the field from us; then giving it up changes nothing."""
     await push(kube_server, Cordon(node))
     kube_server.kubectl("uncordon", node.name)
     assert is_cordoned(kube_server, node) == (False, True)
@@ -399,7 +383,7 @@ async def test_a_human_who_uncordons_wins_M7(kube_server: KubeServer, node: Refe
 async def test_kubectl_cordon_of_a_cordoned_node_changes_nothing_M7(
     kube_server: KubeServer, node: Reference
 ) -> None:
-    """M7: kubectl cordon sends nothing for a cordoned Node; only an apply would make it theirs."""
+    """kubectl cordon sends nothing for a cordoned Node; only an apply would make it theirs."""
     await push(kube_server, Cordon(node))
     kube_server.kubectl("cordon", node.name)
     await push(kube_server, Uncordon(node))
@@ -422,7 +406,6 @@ def is_cordoned(server: KubeServer, node: Reference) -> tuple[bool, bool]:
 async def test_a_repeated_event_is_counted_and_describe_shows_it(
     kube_server: KubeServer, node: Reference
 ) -> None:
-    """For a Node, a Pod and a Namespace."""
     kube_server.create(kube_objects.pod("told", node=node.name))
     pod = kube_server.pod("told")
     for reference in (
@@ -444,7 +427,6 @@ async def test_a_repeated_event_is_counted_and_describe_shows_it(
 async def test_a_read_by_name_reports_presence_and_absence_S7(
     kube_server: KubeServer, node: Reference
 ) -> None:
-    """S7, S8: yes with the UID; no for a Node, a Pod, and a Pod in an unknown namespace."""
     for look, found, uid in (
         (GetObject("Node", "", node.name, 0.0), "yes", node.uid),
         (GetObject("Node", "", "nobody", 0.0), "no", ""),

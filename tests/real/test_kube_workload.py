@@ -165,7 +165,7 @@ FULL: Json = {
 
 
 async def test_a_pod_is_read_with_the_defaults_of_the_server_P6_P7_P8(place: Place) -> None:
-    """P6-P9: the API server itself turned limits without requests into requests."""
+    """The API server turns limits without requests into requests."""
     annotations = {names.PREFIX + "partition": "gpu", names.PREFIX + "timeout": "90"}
     labels = {names.POD_GROUP_LABELS[0]: "g"}
     place.make("full", spec=FULL, annotations=annotations, labels=labels)
@@ -190,7 +190,6 @@ async def test_a_pod_is_read_with_the_defaults_of_the_server_P6_P7_P8(place: Pla
 
 
 async def test_the_qos_class_comes_from_the_server_P27(place: Place) -> None:
-    """P27: the server derives Guaranteed at creation, from requests and limits."""
     room = {"cpu": "2", "memory": "1Gi"}
     place.make("whole", spec={"containers": [asks("a", limits=room)]})
     place.make("parts", spec={"containers": [asks("a", limits=room | {"cpu": "1500m"})]})
@@ -202,7 +201,7 @@ async def test_the_qos_class_comes_from_the_server_P27(place: Place) -> None:
 
 
 async def test_two_pods_of_one_template_share_one_spec(place: Place) -> None:
-    """Also as a real server writes them, with a token volume of another name in each."""
+    """A real server adds a token volume of another name to each Pod."""
     spec = {"containers": [asks("a", cpu="1")], "automountServiceAccountToken": True}
     for name in ("one", "two"):
         place.make(name, spec=spec)
@@ -212,7 +211,6 @@ async def test_two_pods_of_one_template_share_one_spec(place: Place) -> None:
 
 
 async def test_labels_taints_and_allocatable_of_a_node_are_read_P7_P28(place: Place) -> None:
-    """P7, P28: labels, taints, allocatable."""
     path = f"/api/v1/nodes/{place.node_name}"
     taints = [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]
     place.server.rest.call(
@@ -226,7 +224,6 @@ async def test_labels_taints_and_allocatable_of_a_node_are_read_P7_P28(place: Pl
 
 
 async def test_one_write_binds_and_writes_the_job_id_P11(place: Place) -> None:
-    """P1, P11: annotation, node and PodScheduled=True in one new version of the Pod."""
     reference = place.make("p", annotations=LASTS)
     before = place.pod("p")
     place.server.annotate_node(place.node_name, {START_DELAY: "inf"})
@@ -242,7 +239,6 @@ async def test_one_write_binds_and_writes_the_job_id_P11(place: Place) -> None:
 
 
 async def test_the_binding_corrects_the_job_id_of_a_waiting_pod_P11_P17(place: Place) -> None:
-    """P1, P17: another job than the one shown while the Pod waited."""
     reference = place.make("p")
     hint = SetMetadata(reference, names.MANAGER_SUBMIT, (), ((names.JOB_ID, "17"),))
     assert shown(await push(place, hint)).job_id == "17"
@@ -251,7 +247,6 @@ async def test_the_binding_corrects_the_job_id_of_a_waiting_pod_P11_P17(place: P
 
 
 async def test_a_repeated_binding_succeeds_and_another_is_refused_P11(place: Place) -> None:
-    """F2: after a lost answer; a binding to another Node or for another job is foreign."""
     reference = place.make("p")
     here = place.node_name
     assert isinstance(await push(place, Bind(reference, here, "17", "n1")), Done)
@@ -266,7 +261,6 @@ async def test_a_repeated_binding_succeeds_and_another_is_refused_P11(place: Pla
 
 
 async def test_a_recreated_pod_is_not_bound_in_place_of_the_old_one_P11(place: Place) -> None:
-    """P11: the UID is a precondition."""
     old = place.make("p")
     place.remove("p")
     gone = await push(place, Bind(old, place.node_name, "17", "n1"))
@@ -279,7 +273,6 @@ async def test_a_recreated_pod_is_not_bound_in_place_of_the_old_one_P11(place: P
 
 
 async def test_a_pod_that_is_ending_or_gated_is_not_bound_P11(place: Place) -> None:
-    """P1: the API server enforces scheduling gates, too."""
     gated = place.make("gated", spec={"schedulingGates": [{"name": "example.com/later"}]})
     ending = place.make("ending", finalizers=["example.com/hold"])
     place.server.delete_pod("ending", NAMESPACE)
@@ -295,7 +288,6 @@ async def test_a_pod_that_is_ending_or_gated_is_not_bound_P11(place: Place) -> N
 
 
 async def test_a_pod_ends_with_a_reason_and_its_own_grace_period_P16(place: Place) -> None:
-    """P16: DisruptionTarget first, then a graceful deletion; a second end changes nothing."""
     spec = {"terminationGracePeriodSeconds": 77}
     reference = place.make("p", annotations=LASTS, spec=spec)
     await push(place, Bind(reference, place.node_name, "17", "n1"))
@@ -324,7 +316,6 @@ async def test_a_pod_ends_with_a_reason_and_its_own_grace_period_P16(place: Plac
 
 
 async def test_ending_a_gone_or_replaced_pod_succeeds_without_a_write_P16(place: Place) -> None:
-    """P16: a new Pod of the same name is not changed."""
     old = place.make("p")
     end = EndPod(old, "SlurmJobEnded", "over")
     place.remove("p")
@@ -336,7 +327,6 @@ async def test_ending_a_gone_or_replaced_pod_succeeds_without_a_write_P16(place:
 
 
 async def test_an_ended_pod_and_an_unbound_one_are_deleted_at_once_P16(place: Place) -> None:
-    """P15: no grace period without a running container."""
     waiting = place.make("waiting")
     over = place.make("over", annotations={RUN: "0"})
     await push(place, Bind(over, place.node_name, "17", "n1"))
@@ -350,7 +340,6 @@ async def test_an_ended_pod_and_an_unbound_one_are_deleted_at_once_P16(place: Pl
 
 
 async def test_a_pod_shows_why_it_waits_until_it_is_bound_P1(place: Place) -> None:
-    """P1, P26: another message keeps the time; after the binding the API server's value stays."""
     place.server.annotate_node(place.node_name, {START_DELAY: "inf"})
     reference = place.make("p")
     waits = SetScheduled(reference, "Unschedulable", "job 17 waits: Resources")
@@ -373,7 +362,7 @@ async def test_a_pod_shows_why_it_waits_until_it_is_bound_P1(place: Place) -> No
 
 
 async def test_a_binding_between_read_and_write_wins_P1(place: Place) -> None:
-    """The version of the read is a precondition: the server answers 409, and nothing is written."""
+    """The version of the read is a precondition: the server answers 409."""
     place.server.annotate_node(place.node_name, {START_DELAY: "inf"})
     reference = place.make("p")
     client = await KubeClient.connect(
@@ -402,7 +391,6 @@ async def test_a_binding_between_read_and_write_wins_P1(place: Place) -> None:
 
 
 async def test_a_mark_on_a_waiting_pod_is_read_back_P17(place: Place) -> None:
-    """P17: the annotation cancelled, read back from the workload Pod."""
     reference = place.make("p")
     mark = SetMetadata(reference, names.MANAGER_SUBMIT, (), ((names.CANCELLED, "17/"),))
     outcome = await push(place, mark)
@@ -456,7 +444,6 @@ def made(place: Place, collection: str, an_object: Json) -> bool:
 
 
 async def test_the_size_of_a_gang_comes_from_its_pod_group_G1(place: Place) -> None:
-    """G1: spec.minMember, as soon as the server knows the kind."""
     rest = place.server.rest
     groups = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/podgroups"
     group = {
@@ -480,7 +467,6 @@ async def test_the_size_of_a_gang_comes_from_its_pod_group_G1(place: Place) -> N
 
 
 async def test_the_size_of_a_gang_comes_from_its_job_G1(place: Place) -> None:
-    """G1: spec.completions of an Indexed Job; a PodGroup of an unknown kind has no size."""
     container = kube_objects.CONTAINER
     template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
     job = {

@@ -122,7 +122,6 @@ def may(kube: KubeServer, verb: str, resource: str, namespace: str) -> bool:
 def test_the_listed_permissions_are_allowed(
     kube: KubeServer, verb: str, resource: str, namespace: str
 ) -> None:
-    """Each verb that the code uses."""
     assert may(kube, verb, resource, namespace)
 
 
@@ -130,19 +129,16 @@ def test_the_listed_permissions_are_allowed(
 def test_other_permissions_are_denied(
     kube: KubeServer, verb: str, resource: str, namespace: str
 ) -> None:
-    """This keeps the roles small."""
     assert not may(kube, verb, resource, namespace)
 
 
 def test_applying_the_manifests_again_changes_nothing(kube: KubeServer) -> None:
-    """Strict validation finds no unknown field."""
     told = kube.kubectl("apply", "--validate=strict", "-k", str(FOLDER)).splitlines()
     assert len(told) > 10
     assert {line.split()[-1] for line in told} == {"unchanged"}
 
 
 def test_pod_security_restricted_admits_the_pod(kube: KubeServer) -> None:
-    """Pod Security `restricted`, checked by the API server."""
     label = "pod-security.kubernetes.io/enforce"
     space = {"apiVersion": "v1", "kind": "Namespace"}
     kube.create({**space, "metadata": {"name": "strict", "labels": {label: "restricted"}}})

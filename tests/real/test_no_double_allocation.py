@@ -119,10 +119,7 @@ def accounted(request: pytest.FixtureRequest) -> Iterator[PodBed]:
 
 @pytest.mark.parametrize(("kind", "gate"), CASES)
 def test_no_job_runs_beside_a_live_pod_of_another_P25(bed: PodBed, kind: str, gate: bool) -> None:
-    """With the gate never. Without it a script with a live slurmd keeps its host for KillWait.
-
-    Before KillWait is over, the host is drained (L6).
-    """
+    """Without the gate a script with a live slurmd keeps its host for KillWait."""
     check(bed, SOME_WAYS, kind=kind, gate=gate)
 
 
@@ -130,7 +127,6 @@ def test_no_job_runs_beside_a_live_pod_of_another_P25(bed: PodBed, kind: str, ga
 def test_no_job_of_a_higher_qos_runs_beside_a_live_pod_P25(
     accounted: PodBed, kind: str, gate: bool
 ) -> None:
-    """With preemption by QOS and slurmdbd."""
     check(accounted, SOME_WAYS_BY_QOS, kind=kind, gate=gate)
 
 
@@ -151,7 +147,7 @@ def check(bed: PodBed, ways: Sequence[Way], *, kind: str, gate: bool) -> None:
 
 @pytest.mark.parametrize("kind", ["allocation", "external"])
 def test_a_placeholder_without_a_script_cannot_be_requeued_P19(bed: PodBed, kind: str) -> None:
-    """Not even by an administrator who allows it: its Pod and its job continue."""
+    """Not even by an administrator who allows it."""
     if kind == "external" and bed.version == "24.11":
         return
     bed.set_gate(on=False)

@@ -68,9 +68,7 @@ def test_a_pod_created_while_slurmrestd_is_away_is_bound_soon_after_F2_F4(
     way: str,
     created_s: float,
 ) -> None:
-    """Connections are refused, or a proxy answers 502: nothing was submitted, nothing is waited
-    for, whether the Pod comes before or after a poll has met the outage.
-    """
+    """Created before or after a poll has met the outage."""
     slurm = workloads.bed.slurm
     schedule(slurm_api_base=gateway.url if way == "502" else slurm.url, **DEFAULT)
     warm_up(workloads, host)
@@ -100,7 +98,7 @@ def test_after_a_long_outage_a_pod_is_bound_soon_F2_F4(
 def test_a_pod_created_while_slurmctld_is_away_is_bound_soon_after_F2_F4(
     workloads: WorkloadIndex, schedule: Serve, host: Host
 ) -> None:
-    """slurmrestd says that it reached no slurmctld (1800): nothing was submitted."""
+    """slurmrestd reports that it reached no slurmctld (1800)."""
     slurm = workloads.bed.slurm
     schedule(**DEFAULT)
     warm_up(workloads, host)
@@ -134,7 +132,6 @@ class Losing:
 def test_a_submission_whose_answer_the_proxy_lost_is_found_F2(
     workloads: WorkloadIndex, schedule: Serve, gateway: Gateway, host: Host
 ) -> None:
-    """It was carried out, and the next listing shows the job: it is not made twice."""
     schedule(slurm_api_base=gateway.url, **DEFAULT)
     warm_up(workloads, host)
     losing = Losing(gateway, "answer")
@@ -146,7 +143,7 @@ def test_a_submission_whose_answer_the_proxy_lost_is_found_F2(
 def test_a_submission_that_the_proxy_lost_is_made_again_when_it_can_no_longer_arrive_F2(
     workloads: WorkloadIndex, schedule: Serve, gateway: Gateway, host: Host
 ) -> None:
-    """Nobody can tell from a 502 whether slurmrestd has the request (decision 26)."""
+    """A 502 does not show whether slurmrestd has the request (decision 26)."""
     schedule(slurm_api_base=gateway.url, **DEFAULT)
     warm_up(workloads, host)
     losing = Losing(gateway, "request")

@@ -68,7 +68,6 @@ def check_error(number: int, answered: list[tuple[int, str]], what: str) -> None
 
 @pytest.mark.parametrize("refusals", [SUBMISSIONS, OTHER_CALLS], ids=["submissions", "others"])
 def test_each_refusal_has_its_number(jobs: Jobs, refusals: Sequence[Refusal]) -> None:
-    """P10: immediate refusals by Slurm."""
     for refusal in refusals:
         if jobs.slurm.version in refusal.versions:
             check_error(refusal.number, refused(partial(refusal.play, jobs)), refusal.what)
@@ -76,7 +75,6 @@ def test_each_refusal_has_its_number(jobs: Jobs, refusals: Sequence[Refusal]) ->
 
 @pytest.mark.parametrize("denial", DENIALS, ids=lambda one: one.play.__name__)
 def test_each_temporary_refusal_has_its_number(jobs: Jobs, denial: Denial) -> None:
-    """P10, P11a: refusals that depend on other jobs and nodes."""
     if jobs.slurm.version not in denial.versions:
         pytest.skip(f"not of {jobs.slurm.version}")
     played = []
@@ -88,7 +86,6 @@ def test_each_temporary_refusal_has_its_number(jobs: Jobs, denial: Denial) -> No
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda one: one.play.__name__)
 def test_each_waiting_job_has_its_reason(jobs: Jobs, scene: Scene) -> None:
-    """P1: Slurm accepts the job and reports why it does not run."""
     if jobs.slurm.version not in scene.versions:
         pytest.skip(f"not of {jobs.slurm.version}")
     waiting = list(scene.play(jobs))
@@ -100,6 +97,5 @@ def test_each_waiting_job_has_its_reason(jobs: Jobs, scene: Scene) -> None:
 
 @pytest.mark.parametrize("version", SLURM_SUITES)
 def test_the_list_of_names_matches_this_slurm(version: str) -> None:
-    """`python -m tests.real.slurm_names` writes slurm_names.ini."""
     require(slurm=version)
     assert slurm_names.read()[version] == library.ask(version)

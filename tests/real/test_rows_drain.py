@@ -7,20 +7,20 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.real.conftest import Serve
+from tests.real.conftest import Serve, with_settings
 from tests.real.service import Service
 from tests.real.stage import Host, Stage, eventually, stays
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("service")]
 
 CORDONED = "k8s: node cordoned"
 POD_CORDONED = "k8s: pod cordoned"
 UNSEEN = {"slurm_poll_interval": "120s"}
 """Changes in Slurm are visible only in the read before the write."""
+unseen = with_settings(**UNSEEN)
 
 
 def test_one_listing_precedes_more_than_50_drains_S0(stage: Stage, serve: Serve) -> None:
-    """60 Nodes cordoned before the start: one listing, no read of one node, one POST."""
     serve()  # this writes the marks, so that the next service writes none
     stage.quit()
     hosts = stage.crowd
@@ -48,67 +48,51 @@ def test_one_listing_precedes_more_than_50_drains_S0(stage: Stage, serve: Serve)
     ]
 
 
-class TestUnseen:
-    """A service that polls every two minutes and acts on the last poll in between."""
-
-    @pytest.fixture
-    def service(self, serve: Serve) -> Service:
-        return serve(**UNSEEN)
-
-    def test_a_human_drain_seen_only_by_the_last_read_is_kept_S0(
-        self, service: Service, host: Host
-    ) -> None:
-        """The read before the write cancels the drain."""
-        host.update(state="drain", reason="fan broken")
-        theirs = host.drain
-        host.cordon()
-        eventually(
-            lambda: service.writes("drain", slurm_node=host.name, outcome="refused"), "refused"
-        )
-        assert stays(lambda: host.drain == theirs, for_s=0.5)
-
-    @pytest.mark.usefixtures("service")
-    def test_an_empty_reason_seen_only_by_the_last_read_is_kept_S0(self, host: Host) -> None:
-        """S15 at the moment of the write."""
-        host.bed.slurm.update_slurm_node(host.name, state=["DRAIN"])
-        theirs = host.drain
-        assert theirs[:2] == (True, "")
-        host.cordon()
-        assert stays(lambda: host.drain == theirs)
-
-    @pytest.mark.usefixtures("service")
-    def test_a_lift_reads_the_node_again_S0(self, host: Host) -> None:
-        """S12 at the moment of the write: a human has changed the text."""
-        host.cordon()
-        host.until_drained(CORDONED)
-        host.update(reason="mine now")
-        host.uncordon()
-        assert stays(lambda: host.drained_as("mine now"))
-
-    @pytest.mark.usefixtures("service")
-    def test_a_node_that_went_down_since_the_last_poll_keeps_its_reason_S0(
-        self, host: Host
-    ) -> None:
-        """S13 at the moment of the write."""
-        host.update(state="down", reason="psu burnt")
-        host.cordon()
-        assert stays(lambda: "DOWN" in host.state and host.reason == "psu burnt")
-        assert "DRAIN" not in host.state
+@unseen
+def test_a_human_drain_seen_only_by_the_last_read_is_kept_S0(service: Service, host: Host) -> None:
+    host.update(state="drain", reason="fan broken")
+    theirs = host.drain
+    host.cordon()
+    eventually(lambda: service.writes("drain", slurm_node=host.name, outcome="refused"), "refused")
+    assert stays(lambda: host.drain == theirs, for_s=0.5)
 
 
-@pytest.mark.usefixtures("service")
+@unseen
+def test_an_empty_reason_seen_only_by_the_last_read_is_kept_S0(host: Host) -> None:
+    host.bed.slurm.update_slurm_node(host.name, state=["DRAIN"])
+    theirs = host.drain
+    assert theirs[:2] == (True, "")
+    host.cordon()
+    assert stays(lambda: host.drain == theirs)
+
+
+@unseen
+def test_a_lift_reads_the_node_again_S0(host: Host) -> None:
+    host.cordon()
+    host.until_drained(CORDONED)
+    host.update(reason="mine now")
+    host.uncordon()
+    assert stays(lambda: host.drained_as("mine now"))
+
+
+@unseen
+def test_a_node_that_went_down_since_the_last_poll_keeps_its_reason_S0(host: Host) -> None:
+    host.update(state="down", reason="psu burnt")
+    host.cordon()
+    assert stays(lambda: "DOWN" in host.state and host.reason == "psu burnt")
+    assert "DRAIN" not in host.state
+
+
 def test_a_cordoned_node_is_drained_S1(host: Host) -> None:
     host.cordon()
     host.until_drained(CORDONED)
     assert host.slurm["reason_set_by_user"] == "root"
 
 
-@pytest.mark.usefixtures("service")
 @pytest.mark.parametrize(
     "annotation", ["node.coreweave.cloud/cordonReason", "sunk.coreweave.com/cordon-reason"]
 )
 def test_the_reason_contains_the_text_of_the_cordon_S1(host: Host, annotation: str) -> None:
-    """Either annotation; a later text is adopted."""
     host.bed.kube.annotate_node(host.name, {annotation: "rack 7 moves"})
     host.cordon()
     host.until_drained("k8s: node cordoned: rack 7 moves")
@@ -117,7 +101,6 @@ def test_the_reason_contains_the_text_of_the_cordon_S1(host: Host, annotation: s
 
 
 def test_kubectl_cordon_drains_the_node_S1(host: Host, service: Service) -> None:
-    """With kubectl, and one line in the log with the cause."""
     host.bed.kube.kubectl("cordon", host.name)
     host.until_drained(CORDONED)
     eventually(lambda: service.writes("drain", slurm_node=host.name), "the line of the log")
@@ -127,9 +110,8 @@ def test_kubectl_cordon_drains_the_node_S1(host: Host, service: Service) -> None
     host.until_free()
 
 
-@pytest.mark.usefixtures("service")
 def test_the_end_of_the_last_cause_lifts_the_drain_S2(host: Host) -> None:
-    """No DRAIN, no text of ours; on 24.11, where UNDRAIN keeps the text, it reports the lift."""
+    """24.11 keeps the text at an UNDRAIN, so the text then says that the drain is lifted."""
     host.cordon()
     host.until_drained(CORDONED)
     host.uncordon()
@@ -139,9 +121,7 @@ def test_the_end_of_the_last_cause_lifts_the_drain_S2(host: Host) -> None:
     assert host.state - {"NOT_RESPONDING"} == {"IDLE"}
 
 
-@pytest.mark.usefixtures("service")
 def test_the_end_of_one_of_two_causes_lifts_nothing_S2(host: Host) -> None:
-    """The drain stays, with the remaining cause."""
     host.cordon()
     host.annotate_pod(cordon="yes")
     host.until_drained(CORDONED)
@@ -151,21 +131,15 @@ def test_the_end_of_one_of_two_causes_lifts_nothing_S2(host: Host) -> None:
     host.until_free()
 
 
-@pytest.mark.usefixtures("service")
 def test_our_text_on_a_node_without_drain_is_rewritten_S2(host: Host) -> None:
-    """slurmctld's next own drain would keep the text and look like ours.
-
-    26.05 drops a reason on a node that is neither drained nor down.
-    """
+    """26.05 drops a reason on a node that is neither drained nor down."""
     host.update(reason="k8s: left behind")
     old = host.bed.slurm.version == "24.11"
     host.until(lambda: host.reason == ("lifted, was k8s: left behind" if old else ""))
     assert "DRAIN" not in host.state
 
 
-@pytest.mark.usefixtures("service")
 def test_a_cordoned_pod_is_drained_until_the_annotation_is_removed_S3(host: Host) -> None:
-    """`false` and an empty value do not count."""
     for value in ("false", ""):
         host.annotate_pod(cordon=value)
         assert stays(lambda: "DRAIN" not in host.state, for_s=0.4)
@@ -175,9 +149,7 @@ def test_a_cordoned_pod_is_drained_until_the_annotation_is_removed_S3(host: Host
     host.until_free()
 
 
-@pytest.mark.usefixtures("service")
 def test_a_pod_not_ready_for_longer_than_the_grace_period_is_drained_S4(host: Host) -> None:
-    """One second here; Ready lifts the drain."""
     host.set_pod_ready(ready=False)
     assert stays(lambda: "DRAIN" not in host.state, for_s=0.7)
     host.until_drained("k8s: pod not ready")
@@ -185,18 +157,14 @@ def test_a_pod_not_ready_for_longer_than_the_grace_period_is_drained_S4(host: Ho
     host.until_free()
 
 
-@pytest.mark.usefixtures("service")
 def test_a_pod_not_ready_for_less_than_the_grace_period_is_not_drained_S4(host: Host) -> None:
-    """A probe that fails once causes no drain."""
     host.set_pod_ready(ready=False)
     assert stays(lambda: "DRAIN" not in host.state, for_s=0.5)
     host.set_pod_ready(ready=True)
     assert stays(lambda: "DRAIN" not in host.state, for_s=1.2)
 
 
-@pytest.mark.usefixtures("service")
 def test_the_drain_for_a_terminating_pod_stays_after_its_end_S5_S7(host: Host) -> None:
-    """`pod terminating` while it ends, `pod terminated` after; a new Pod lifts the drain."""
     host.until(lambda: host.mark)
     host.delete_pod(slowly=True)
     host.until_drained("k8s: pod terminating")
@@ -210,7 +178,6 @@ def test_the_drain_for_a_terminating_pod_stays_after_its_end_S5_S7(host: Host) -
 def test_a_pod_pending_deletion_is_marked_when_its_node_is_drained_and_idle_S6(
     host: Host, service: Service
 ) -> None:
-    """Not while its job runs or is COMPLETING; removed when it no longer holds."""
     job = host.run_job(script="trap '' TERM; for i in $(seq 600); do sleep 1; done")
     host.annotate_pod(pending_deletion="scale-down")
     host.until_drained("k8s: pod pending deletion: scale-down")
@@ -234,9 +201,7 @@ def test_a_pod_pending_deletion_is_marked_when_its_node_is_drained_and_idle_S6(
     host.until(lambda: host.annotation("drained")[0] is None)
 
 
-@pytest.mark.usefixtures("service")
 def test_drained_is_removed_after_an_undrain_S6(host: Host) -> None:
-    """It describes the current state: it goes first and comes back with the drain."""
     host.annotate_pod(pending_deletion="")
     host.until_drained("k8s: pod pending deletion")
     host.until(lambda: host.annotation("drained")[0] == "true")
@@ -248,7 +213,6 @@ def test_drained_is_removed_after_an_undrain_S6(host: Host) -> None:
 def test_the_mark_names_a_pod_deleted_before_the_start_S7(
     stage: Stage, serve: Serve, host: Host
 ) -> None:
-    """Only the comment in Slurm names it."""
     service = serve()
     host.until(lambda: host.mark)
     service.kill9()
@@ -263,9 +227,7 @@ def _pod_names(stage: Stage) -> str:
     return stage.bed.kube.kubectl("get", "pods", "-n", "slurm", "-o", "name")
 
 
-@pytest.mark.usefixtures("service")
 def test_a_node_not_ready_for_longer_than_the_grace_period_is_drained_S8(host: Host) -> None:
-    """Two seconds here; Unknown counts like False."""
     host.set_node_ready(ready=False)
     assert stays(lambda: "DRAIN" not in host.state, for_s=1.5)
     host.until_drained("k8s: node not ready")
@@ -273,9 +235,7 @@ def test_a_node_not_ready_for_longer_than_the_grace_period_is_drained_S8(host: H
     host.until_free()
 
 
-@pytest.mark.usefixtures("service")
 def test_a_deleted_node_is_drained_S8(host: Host) -> None:
-    """A finalizer keeps the Pod, as if its Node had just been deleted."""
     host.until(lambda: host.mark)
     host.bed.kube.delete_node(host.name)
     host.until_drained("k8s: node gone")
@@ -286,7 +246,6 @@ def test_a_deleted_node_is_drained_S8(host: Host) -> None:
 def test_the_first_cause_sets_the_reason_with_one_write_per_change_S9(
     host: Host, service: Service
 ) -> None:
-    """Up the list of causes and down again; each step rewrites once, and none undrains."""
     host.until(lambda: host.mark)
     steps: list[tuple[Callable[[], None], str]] = [
         (lambda: host.set_pod_ready(ready=False), "k8s: pod not ready"),
@@ -310,9 +269,7 @@ def test_the_first_cause_sets_the_reason_with_one_write_per_change_S9(
     assert told == [reason for _, reason in steps] + ["lifted, was k8s: node cordoned"]
 
 
-@pytest.mark.usefixtures("service")
 def test_a_change_of_a_lower_cause_writes_nothing_S9(host: Host) -> None:
-    """slurmctld's own time of the reason does not change."""
     host.cordon()
     host.until_drained(CORDONED)
     before = host.drain
@@ -324,12 +281,10 @@ def test_a_change_of_a_lower_cause_writes_nothing_S9(host: Host) -> None:
     assert stays(lambda: host.drain == before, for_s=0.6)
 
 
-@pytest.mark.usefixtures("service")
 @pytest.mark.parametrize("how", ["undrain", "resume"])
 def test_a_human_undrain_while_the_cause_persists_is_drained_again_S10(
     host: Host, how: str
 ) -> None:
-    """The cause still exists."""
     host.cordon()
     host.until_drained(CORDONED)
     before = host.drain
@@ -337,9 +292,7 @@ def test_a_human_undrain_while_the_cause_persists_is_drained_again_S10(
     host.until(lambda: host.drained_as(CORDONED) and host.drain[2] >= before[2])
 
 
-@pytest.mark.usefixtures("service")
 def test_a_human_drain_is_untouched_while_causes_come_and_go_S11(host: Host) -> None:
-    """State, reason, its time and author in slurmctld do not change."""
     host.update(state="drain", reason="fan broken")
     host.until(lambda: host.node_conditions.get("Cordon") == "True")
     theirs = host.drain
@@ -353,9 +306,7 @@ def test_a_human_drain_is_untouched_while_causes_come_and_go_S11(host: Host) -> 
     assert stays(lambda: host.free, for_s=0.5)
 
 
-@pytest.mark.usefixtures("service")
 def test_our_drain_with_a_changed_reason_is_foreign_S12(host: Host) -> None:
-    """Never undrained and never rewritten."""
     host.cordon()
     host.until_drained(CORDONED)
     host.update(reason="keep it: bad DIMM")

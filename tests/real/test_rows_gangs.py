@@ -14,7 +14,7 @@ from tests.real.stage import PREFIX, eventually, stays
 from tests.real.testbed.rest import RestError
 from tests.real.workloads import FOREVER, Job, Load, WorkloadIndex, workload_spec
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("scheduler")]
 
 POD_GROUPS: dict[str, Any] = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -111,11 +111,9 @@ def one_job(loads: list[Load]) -> Job:
     return dict(job)
 
 
-@pytest.mark.usefixtures("service")
 def test_a_complete_gang_gets_one_job_and_surplus_members_wait_G1_G7(
     workloads: WorkloadIndex,
 ) -> None:
-    """One node for each Pod, and one job for all; a third Pod of two shows a message."""
     (first,) = gang(workloads, "g1", 1)
     first.until(lambda: first.message.startswith("1 of the 2 Pods"))
     assert not first.jobs
@@ -128,9 +126,7 @@ def test_a_complete_gang_gets_one_job_and_surplus_members_wait_G1_G7(
     assert stays(lambda: not third.jobs and not third.node)
 
 
-@pytest.mark.usefixtures("service")
 def test_the_pods_of_an_indexed_job_are_a_gang_G1(workloads: WorkloadIndex, call: Call) -> None:
-    """Its completions are the size; created by the real Job controller."""
     spec = {
         "completions": 3,
         "parallelism": 3,
@@ -157,7 +153,6 @@ def test_the_pods_of_an_indexed_job_are_a_gang_G1(workloads: WorkloadIndex, call
     one_job(loads)
 
 
-@pytest.mark.usefixtures("service")
 def test_a_pod_group_gives_the_size_G1(workloads: WorkloadIndex, call: Call) -> None:
     call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", POD_GROUPS)
     groups = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/podgroups"
@@ -174,7 +169,6 @@ def test_a_pod_group_gives_the_size_G1(workloads: WorkloadIndex, call: Call) -> 
     one_job([first, workloads.load(labels=labels)])
 
 
-@pytest.mark.usefixtures("service")
 def test_an_invalid_member_refuses_the_whole_gang_by_name_G2(workloads: WorkloadIndex) -> None:
     annotations = {"gang": "g2", "gang_size": "2"}
     good = workloads.load(annotations=annotations)
@@ -186,10 +180,8 @@ def test_an_invalid_member_refuses_the_whole_gang_by_name_G2(workloads: Workload
         assert not load.jobs
 
 
-@pytest.mark.usefixtures("service")
 @pytest.mark.parametrize("how", ["a member deleted", "its job cancelled"])
 def test_a_gang_ends_as_a_whole_G3(workloads: WorkloadIndex, how: str) -> None:
-    """The job ends once, after the last of its Pods is gone."""
     annotations = {"gang": f"g3{how[0]}", "gang_size": "2"}
     loads = [workloads.load(annotations=annotations, knobs=knobs) for knobs in ({}, FOREVER)]
     job = one_job(loads)
@@ -218,9 +210,8 @@ def _binding_refused(call: Call) -> Iterator[None]:
     call("DELETE", f"{ADMISSION}/validatingadmissionpolicies/no-binding")
 
 
-@pytest.mark.usefixtures("service", "_binding_refused")
+@pytest.mark.usefixtures("_binding_refused")
 def test_a_failed_binding_rolls_back_the_gang_G4(workloads: WorkloadIndex) -> None:
-    """The job and the bound member end."""
     wait_for_policy(workloads)
     annotations = {"gang": "g4", "gang_size": "2"}
     bound = workloads.load(annotations=annotations)
@@ -250,7 +241,6 @@ def wait_for_policy(workloads: WorkloadIndex) -> None:
     probe.delete()
 
 
-@pytest.mark.usefixtures("service")
 def test_the_largest_request_applies_on_each_node_G5(workloads: WorkloadIndex) -> None:
     annotations = {"gang": "g5", "gang_size": "2"}
     small = workloads.load(annotations=annotations)
@@ -260,7 +250,6 @@ def test_the_largest_request_applies_on_each_node_G5(workloads: WorkloadIndex) -
     assert job["memory_per_node"]["number"] == 2048
 
 
-@pytest.mark.usefixtures("service")
 def test_the_same_name_in_two_namespaces_is_two_gangs_G6(workloads: WorkloadIndex) -> None:
     here, there = gang(workloads, "g6", 1), gang(workloads, "g6", 1, namespace="gangs")
     for (load,) in (here, there):

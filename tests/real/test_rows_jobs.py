@@ -15,7 +15,7 @@ from tests.real.service import Service
 from tests.real.stage import Host, eventually, stays
 from tests.real.workloads import FOREVER, Load, WorkloadIndex, all_jobs, lives, replaced, state_of
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("scheduler")]
 
 AT_ONCE = {"gate": "on"}
 WITHOUT_GATE = {"placeholder": "allocation", "gate": "off"}
@@ -43,11 +43,10 @@ def timed(workloads: WorkloadIndex) -> Iterator[Load]:
     load.let_end()
 
 
-@pytest.mark.usefixtures("service", "timed")
+@pytest.mark.usefixtures("timed")
 def test_a_job_stays_until_its_pod_is_gone_or_its_containers_end_P14_P15(
     workloads: WorkloadIndex,
 ) -> None:
-    """Deleted and slow to end; Succeeded; Failed."""
     slow = workloads.load(workloads.take(), knobs=FOREVER)
     done = workloads.load(workloads.take(), knobs={"testbed/run-s": "0.3"})
     knobs = {"testbed/run-s": "0.3", "testbed/exit-code": "3"}
@@ -65,9 +64,8 @@ def test_a_job_stays_until_its_pod_is_gone_or_its_containers_end_P14_P15(
     assert not replaced(slow.job)
 
 
-@pytest.mark.usefixtures("service", "timed")
+@pytest.mark.usefixtures("timed")
 def test_a_bound_pod_ends_after_its_job_with_the_reason_P16(workloads: WorkloadIndex) -> None:
-    """Cancelled, node failed, suspended, preempted: DisruptionTarget and the own grace period."""
     hosts = [workloads.take() for _ in range(4)]
     loads = [workloads.load(host, knobs=FOREVER) for host in hosts[:3]]
     loads.append(workloads.load(hosts[3], knobs=FOREVER, annotations={"partition": "low"}))
@@ -90,7 +88,6 @@ def test_a_bound_pod_ends_after_its_job_with_the_reason_P16(workloads: WorkloadI
         assert len(load.jobs) == 1
 
 
-@pytest.mark.usefixtures("service")
 def test_a_pod_bound_by_somebody_else_keeps_its_node_and_loses_its_job_P18(
     workloads: WorkloadIndex, host: Host
 ) -> None:
@@ -106,11 +103,9 @@ def test_a_pod_bound_by_somebody_else_keeps_its_node_and_loses_its_job_P18(
     workloads.scancel(blocker)
 
 
-@pytest.mark.usefixtures("service")
 def test_a_requeued_job_is_replaced_and_its_pod_ends_P19(
     workloads: WorkloadIndex, host: Host
 ) -> None:
-    """It never moves, not even if the job would return to the same host."""
     load = workloads.load(host, knobs=FOREVER)
     job = load.until_bound()
     assert not load.job["requeue"]
@@ -125,11 +120,9 @@ def test_a_requeued_job_is_replaced_and_its_pod_ends_P19(
     assert len(load.jobs) == 1
 
 
-@pytest.mark.usefixtures("service")
 def test_an_edit_applies_while_the_job_waits_and_is_ignored_later_P20(
     workloads: WorkloadIndex, host: Host
 ) -> None:
-    """A comment is updated, exclusiveness needs a new job; after the binding one Event."""
     blocker = workloads.occupy(host)
     load = workloads.load(host)
     first = load.until_waits()["job_id"]
@@ -149,11 +142,9 @@ def test_an_edit_applies_while_the_job_waits_and_is_ignored_later_P20(
     assert str(load.job["job_id"]) == job
 
 
-@pytest.mark.usefixtures("service")
 def test_of_two_live_jobs_the_one_of_the_bound_pod_stays_P29(
     workloads: WorkloadIndex, host: Host
 ) -> None:
-    """A late submission is cancelled as replaced within 5 s, and the Pod does not move."""
     load = workloads.load(host)
     job = load.until_bound()
     twin = workloads.impostor(load.job["admin_comment"], name=load.job["name"])
@@ -166,11 +157,9 @@ def test_of_two_live_jobs_the_one_of_the_bound_pod_stays_P29(
     assert stays(lambda: load.node == host.name and not load.terminating)
 
 
-@pytest.mark.usefixtures("service")
 def test_a_job_cancelled_by_a_human_is_submitted_again_only_on_request_P17(
     workloads: WorkloadIndex, schedule: Serve, host: Host
 ) -> None:
-    """The mark on the Pod outlives the service; another value of resubmit asks for a new job."""
     blocker = workloads.occupy(host)
     load = workloads.load(host)
     job = load.until_waits()["job_id"]
@@ -187,11 +176,9 @@ def test_a_job_cancelled_by_a_human_is_submitted_again_only_on_request_P17(
     assert load.until_bound() != str(job)
 
 
-@pytest.mark.usefixtures("service")
 def test_of_two_live_jobs_of_an_unbound_pod_the_running_one_stays_P29(
     workloads: WorkloadIndex, host: Host
 ) -> None:
-    """Although its id is higher; its host can take the Pod."""
     blocker = workloads.occupy(host)
     load = workloads.load(host)
     waiting = load.until_waits()
@@ -208,7 +195,6 @@ def test_of_two_live_jobs_of_an_unbound_pod_the_running_one_stays_P29(
 def test_a_job_of_another_cluster_or_scheduler_is_never_touched_P22(
     workloads: WorkloadIndex, schedule: Serve, host: Host
 ) -> None:
-    """Names like ours with other identities: at the start and later."""
     service = schedule()
     load = workloads.load(host)
     load.until_bound()
@@ -232,7 +218,6 @@ def test_a_job_of_another_cluster_or_scheduler_is_never_touched_P22(
 def test_the_oldest_pods_come_first_and_each_shows_its_queue_position_P26(
     workloads: WorkloadIndex, schedule: Serve
 ) -> None:
-    """Two dozen created before the start; then all run."""
     workloads.quit()
     held = {"partition": "off"}
     early = [workloads.load(annotations=held) for _ in range(12)]
@@ -254,7 +239,6 @@ def test_the_oldest_pods_come_first_and_each_shows_its_queue_position_P26(
         load.delete()
 
 
-@pytest.mark.usefixtures("service")
 def test_a_job_at_its_time_limit_ends_its_pod_P16(timed: Load) -> None:
     timed.until(lambda: timed.terminating, within_s=60)
     assert timed.disruption[0] == "SlurmTimeLimit"
@@ -264,7 +248,6 @@ def test_a_job_at_its_time_limit_ends_its_pod_P16(timed: Load) -> None:
 def test_a_job_without_a_pod_ends_only_on_evidence_P21(
     workloads: WorkloadIndex, schedule: Serve
 ) -> None:
-    """Deleted before the start: ended. In a namespace that we may not read: kept."""
     workloads.allow("elsewhere")
     schedule(watch_namespace="slurm,elsewhere")
     near, far = (
@@ -300,7 +283,7 @@ def test_resubmit_cancelled_submits_without_a_request_P17(
 def test_missing_calls_of_placeholders_are_reported_L6(
     workloads: WorkloadIndex, schedule: Serve
 ) -> None:
-    """The Pod is bound because the script writes `extra`; the missing call is reported."""
+    """The Pod is bound because the script writes `extra`."""
     service = schedule(hooks_url="http://127.0.0.1:9")
     load = workloads.load(workloads.take())
     job = load.until_bound()
@@ -315,7 +298,6 @@ def test_missing_calls_of_placeholders_are_reported_L6(
 def test_ends_for_failed_nodes_are_held_but_not_those_of_cancelled_jobs_P31(
     workloads: WorkloadIndex, schedule: Serve
 ) -> None:
-    """One a minute here; the Pod of a cancelled job ends at once."""
     service = schedule(max_pod_ends_per_minute="1")
     hosts = [workloads.take() for _ in range(4)]
     loads = [workloads.load(host, knobs=FOREVER) for host in hosts]
@@ -338,7 +320,7 @@ def test_ends_for_failed_nodes_are_held_but_not_those_of_cancelled_jobs_P31(
 def test_without_a_gate_a_host_is_drained_while_a_pod_outlives_its_job_P25(
     workloads: WorkloadIndex, schedule: Serve, host: Host
 ) -> None:
-    """An allocation has no process that keeps the host: a drain does, until the Pod is gone."""
+    """An allocation has no process that keeps the host."""
     schedule(**WITHOUT_GATE)
     load = workloads.load(host, knobs=FOREVER)
     workloads.scancel(load.until_bound())
@@ -350,9 +332,7 @@ def test_without_a_gate_a_host_is_drained_while_a_pod_outlives_its_job_P25(
     load.until(lambda: load.gone)  # its containers have ended before
 
 
-@pytest.mark.usefixtures("service")
 def test_a_pod_whose_node_is_gone_counts_as_gone_P25b(workloads: WorkloadIndex, host: Host) -> None:
-    """The object stays until it is collected; its job does not wait for that."""
     load = workloads.load(host, knobs=FOREVER)
     load.until_bound()
     load.delete()
@@ -365,11 +345,9 @@ def test_a_pod_whose_node_is_gone_counts_as_gone_P25b(workloads: WorkloadIndex, 
     load.until(lambda: load.gone)
 
 
-@pytest.mark.usefixtures("service")
 def test_for_a_silent_node_the_job_stays_and_an_event_explains_P25b(
     workloads: WorkloadIndex, host: Host
 ) -> None:
-    """Its job stays, its host is drained (S8), and an Event says what a human can do."""
     load = workloads.load(host, knobs=FOREVER)
     load.until_bound()
     load.delete()
@@ -386,7 +364,6 @@ def test_for_a_silent_node_the_job_stays_and_an_event_explains_P25b(
 def test_a_pod_preempted_before_its_binding_gets_a_new_job_P17(
     workloads: WorkloadIndex, schedule: Serve, host: Host
 ) -> None:
-    """It got the host while another Pod was still ending there."""
     schedule(**AT_ONCE)
     first = workloads.load(host, knobs=FOREVER)
     workloads.scancel(first.until_bound())

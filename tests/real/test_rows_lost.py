@@ -114,7 +114,6 @@ def lives(load: Load) -> bool:
 
 
 def test_with_keep_the_pod_lives_and_its_host_is_drained_P30(losses: Callable[[str], Loss]) -> None:
-    """Not in slurmctld's first minute; then Event and drain, lifted with the Pod."""
     loss = losses("keep")
     load, host = loss.loads[0], loss.hosts[0]
     assert host.free
@@ -130,7 +129,6 @@ def test_with_keep_the_pod_lives_and_its_host_is_drained_P30(losses: Callable[[s
 def test_a_foreign_job_with_our_former_id_is_never_touched_P23(
     losses: Callable[[str], Loss],
 ) -> None:
-    """The annotation of the Pod names this id, but the identity differs."""
     loss = losses("keep")
     load = loss.loads[1]
     assert loss.same_number in {one.annotation("job-id") for one in loss.loads[1:]} | {"1", "2"}
@@ -157,7 +155,6 @@ def test_with_readopt_the_pod_gets_a_new_job_on_its_host_P30(losses: Callable[[s
 
 
 def test_with_end_the_pods_end_one_a_minute_P30_P31(losses: Callable[[str], Loss]) -> None:
-    """The limit of this test bed; the order does not matter."""
     loss = losses("end")
     (first_s,) = loss.gone_after_s
     assert first_s > 60

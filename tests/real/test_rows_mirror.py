@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from tests.real.conftest import Serve
+from tests.real.conftest import Serve, with_settings
 from tests.real.service import NAMESPACE, Service
 from tests.real.stage import Host, Stage, eventually, stays
 from tests.real.testbed.kube_objects import Object
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("service")]
 
 CORDONED = "k8s: node cordoned"
 BASES = ("ALLOCATED", "DOWN", "ERROR", "FUTURE", "IDLE", "MIXED", "UNKNOWN")
@@ -49,9 +49,7 @@ def until_shown(host: Host, *states: str) -> None:
     assert {one["status"] for one in host.pod_states.values()} <= {"True"}
 
 
-@pytest.mark.usefixtures("service")
 def test_the_pod_shows_all_states_of_a_real_job_M1(host: Host) -> None:
-    """IDLE, MIXED, ALLOCATED, COMPLETING, IDLE, each with and without a drain."""
     until_shown(host, "IDLE")
     first = host.run_job("-c", "4", "--mem=100", script="trap '' TERM; while :; do sleep 1; done")
     until_shown(host, "MIXED")
@@ -69,9 +67,7 @@ def test_the_pod_shows_all_states_of_a_real_job_M1(host: Host) -> None:
     host.until(lambda: host.node_conditions["Running"] == "False")
 
 
-@pytest.mark.usefixtures("service")
 def test_the_message_is_slurms_reason_and_ended_conditions_are_removed_M1(host: Host) -> None:
-    """`reason` is set; conditions of the kubelet and of operators do not change."""
     path = f"/api/v1/namespaces/{NAMESPACE}/pods/{host.pod_name}/status"
     theirs = {"type": "example.com/Healthy", "status": "True", "reason": "Probe"}
     strategic = "application/strategic-merge-patch+json"
@@ -98,9 +94,8 @@ def _others(pod: Object) -> list[Any]:
     )
 
 
-@pytest.mark.usefixtures("service")
 def test_the_pod_shows_a_maintenance_reservation_M1(host: Host) -> None:
-    """RESERVED, and MAINTENANCE after slurmctld reports it (it takes seconds)."""
+    """slurmctld reports MAINTENANCE seconds after RESERVED."""
     scontrol = host.bed.slurm.scontrol
     words = ["starttime=now", "duration=60", f"nodes={host.name}", "flags=maint,ignore_jobs"]
     scontrol("create", "reservation", f"reservationname=r-{host.name}", *words, "users=root")
@@ -112,9 +107,7 @@ def test_the_pod_shows_a_maintenance_reservation_M1(host: Host) -> None:
         scontrol("delete", f"reservationname=r-{host.name}")
 
 
-@pytest.mark.usefixtures("service")
 def test_at_most_one_write_a_second_and_the_latest_state_wins_M1(host: Host) -> None:
-    """A node that flaps for four seconds; counted in a watch of the Pod."""
     host.until(lambda: set(host.pod_states) == {"Idle"})
     seconds = 4
     seen: list[Object] = []
@@ -147,7 +140,6 @@ def _watch(host: Host, version: str, seconds: int) -> Iterator[Object]:
         yield json.loads(line)["object"]
 
 
-@pytest.mark.usefixtures("service")
 def test_the_node_has_four_conditions_M2(host: Host) -> None:
     """SlurmCordon is True only for a drain that did not begin in Kubernetes."""
     quiet = {"Cordon": "False", "Drain": "False", "NotResponding": "False", "Running": "False"}
@@ -162,9 +154,7 @@ def test_the_node_has_four_conditions_M2(host: Host) -> None:
     assert [one["status"] for one in ready] == ["True"]
 
 
-@pytest.mark.usefixtures("service")
 def test_the_transition_time_changes_only_with_the_status_M2(host: Host) -> None:
-    """Another reason changes the message and no time."""
     host.update(state="drain", reason="one")
     host.until(lambda: _condition(host)["message"] == "one")
     before = _condition(host)
@@ -183,9 +173,7 @@ def _condition(host: Host) -> dict[str, str]:
     return {"message": "", **conditions.get("SlurmDrain", {})}
 
 
-@pytest.mark.usefixtures("service")
 def test_pod_and_node_show_the_drain_reason_M3(host: Host) -> None:
-    """Set, changed, removed, for our drains and others."""
     host.cordon()
     host.until(lambda: host.annotation("drain") == (CORDONED, CORDONED))
     host.update(reason="mine now")
@@ -195,9 +183,7 @@ def test_pod_and_node_show_the_drain_reason_M3(host: Host) -> None:
     host.until(lambda: host.annotation("drain") == (None, None))
 
 
-@pytest.mark.usefixtures("service")
 def test_labels_name_the_pod_of_a_node_M4(host: Host) -> None:
-    """Namespace, Pod and NodeSet while the Pod exists; labels of others stay."""
     wanted = {"cluster": "slurm", "namespace": "slurm", "pod": host.pod_name}
     host.until(lambda: _labels(host) == wanted)
     label = {"metadata": {"labels": {f"{LABELS}nodeset": "gpu-h100"}}}
@@ -215,9 +201,8 @@ def _labels(host: Host) -> dict[str, str]:
     return {k.removeprefix(LABELS): v for k, v in labels.items() if k.startswith(LABELS)}
 
 
-def test_without_a_change_nothing_is_written_M5(stage: Stage, serve: Serve) -> None:
-    """Five seconds at the default interval: one poll a second, no write, as the servers count."""
-    service = serve(slurm_poll_interval="1s")
+@with_settings(slurm_poll_interval="1s")
+def test_without_a_change_nothing_is_written_M5(stage: Stage, service: Service) -> None:
     begun_s = time.monotonic()
     before, written = _server_side(stage), service.write_count()
     time.sleep(5)
@@ -260,9 +245,8 @@ def _count(sdiag: str, call: str) -> int:
     return int(found[1]) if found else 0
 
 
-@pytest.mark.usefixtures("service")
 def test_conditions_and_labels_of_a_removed_slurm_node_are_removed_M6(host: Host) -> None:
-    """State FUTURE removes a node from every listing. Conditions and labels of others stay."""
+    """State FUTURE removes a node from every listing."""
     host.cordon()
     host.until(lambda: host.annotation("drain") == (CORDONED, CORDONED))
     host.until(lambda: len(host.node_conditions) == 4 and host.pod_states)
@@ -277,14 +261,9 @@ def test_conditions_and_labels_of_a_removed_slurm_node_are_removed_M6(host: Host
 
 
 class TestCordonOnSlurmDrain:
-    """With --cordon-on-slurm-drain."""
-
-    @pytest.fixture(autouse=True)
-    def service(self, serve: Serve) -> Service:
-        return serve(cordon_on_slurm_drain="true")
+    pytestmark = with_settings(cordon_on_slurm_drain="true")
 
     def test_a_drain_in_slurm_cordons_and_its_end_uncordons_M7(self, host: Host) -> None:
-        """Our cordon causes no drain, and the human's reason stays."""
         host.update(state="drain", reason="fan broken")
         theirs = host.drain
         host.until(lambda: host.node["spec"].get("unschedulable"))
@@ -296,7 +275,6 @@ class TestCordonOnSlurmDrain:
         assert stays(lambda: host.free and not host.node["spec"].get("unschedulable"), for_s=0.6)
 
     def test_a_humans_own_cordon_is_not_lifted_M7(self, host: Host) -> None:
-        """A Node without our mark stays cordoned, which is then a cause (S1)."""
         host.update(state="drain", reason="fan broken")
         host.cordon()
         host.until(lambda: host.node_conditions["Cordon"] == "True")
@@ -305,7 +283,6 @@ class TestCordonOnSlurmDrain:
         assert host.node["spec"]["unschedulable"]
 
     def test_keep_cordon_keeps_it_M7(self, host: Host) -> None:
-        """Until the annotation is removed."""
         host.update(state="drain", reason="fan broken")
         host.until(lambda: host.node["spec"].get("unschedulable"))
         host.annotate_node(keep_cordon="true")
@@ -315,23 +292,18 @@ class TestCordonOnSlurmDrain:
         host.until(lambda: not host.node["spec"].get("unschedulable"))
 
     def test_our_own_drain_cordons_nothing_M7(self, host: Host) -> None:
-        """Only a drain that began in Slurm cordons."""
         host.annotate_pod(cordon="true")
         host.until_drained("k8s: pod cordoned")
         assert stays(lambda: not host.node["spec"].get("unschedulable"))
 
 
-@pytest.mark.usefixtures("service")
 def test_the_cordon_is_off_by_default_M7(host: Host) -> None:
-    """A drain in Slurm cordons nothing."""
     host.update(state="drain", reason="fan broken")
     host.until(lambda: host.node_conditions["Cordon"] == "True")
     assert stays(lambda: not host.node["spec"].get("unschedulable"))
 
 
-def test_the_mark_names_node_and_pod_M8(stage: Stage, service: Service, host: Host) -> None:
-    """The cluster is the UID of kube-system."""
-    del service
+def test_the_mark_names_node_and_pod_M8(stage: Stage, host: Host) -> None:
     host.until(lambda: host.mark)
     cluster = stage.bed.kube.rest.call("GET", "/api/v1/namespaces/kube-system")["metadata"]["uid"]
     assert host.mark == {
@@ -343,9 +315,7 @@ def test_the_mark_names_node_and_pod_M8(stage: Stage, service: Service, host: Ho
     }
 
 
-@pytest.mark.usefixtures("service")
 def test_a_foreign_comment_stays_and_drains_still_work_M8(host: Host) -> None:
-    """S7 also works within this process, which has seen the Pod."""
     host.update(comment="rack 7, ask Ann")
     assert stays(lambda: host.comment == "rack 7, ask Ann", for_s=0.6)
     host.delete_pod()
@@ -356,7 +326,7 @@ def test_a_foreign_comment_stays_and_drains_still_work_M8(host: Host) -> None:
 def test_with_a_foreign_comment_a_restart_forgets_the_pod_M8(
     stage: Stage, serve: Serve, host: Host
 ) -> None:
-    """Deleted before the start: nothing names it, and nothing is drained for it (S18)."""
+    """Nothing names the Pod then, so nothing is drained for it (S18)."""
     stage.quit()
     host.update(comment="ask Ann")
     host.delete_pod()
@@ -365,9 +335,7 @@ def test_with_a_foreign_comment_a_restart_forgets_the_pod_M8(
     assert stays(lambda: "DRAIN" not in host.state and host.comment == "ask Ann")
 
 
-@pytest.mark.usefixtures("service")
 def test_marks_removed_by_a_reconfigure_are_written_again_M8_F11(stage: Stage, host: Host) -> None:
-    """Drains survive it, both ours and those of humans."""
     host.until(lambda: host.mark)
     host.cordon()
     host.until_drained(CORDONED)

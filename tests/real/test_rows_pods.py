@@ -20,7 +20,7 @@ from tests.real.workloads import (
     workload_spec,
 )
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("scheduler")]
 
 AT_ONCE = {"gate": "on"}
 """Allocations, which do not wait for slurmctld's tick."""
@@ -58,7 +58,6 @@ def pinned(**resources: str) -> list[dict[str, Any]]:
 def test_a_pod_bound_within_a_second_costs_only_the_binding_P1(
     workloads: WorkloadIndex, schedule: Serve, host: Host
 ) -> None:
-    """No status and no annotation besides: API server and log agree; the binding has the job id."""
     service = schedule(**AT_ONCE)
     since = service.mark()
     load = workloads.load(host)
@@ -75,7 +74,6 @@ def test_a_pod_bound_within_a_second_costs_only_the_binding_P1(
 def test_no_pod_is_bound_beside_one_whose_job_has_ended_P11(
     workloads: WorkloadIndex, schedule: Serve, host: Host
 ) -> None:
-    """With the gate: Slurm gave the host away while the first Pod still ends."""
     schedule(**AT_ONCE)
     first = workloads.load(host, knobs=FOREVER)
     workloads.scancel(first.until_bound())
@@ -93,7 +91,6 @@ def test_no_pod_is_bound_beside_one_whose_job_has_ended_P11(
 def test_a_single_pod_is_allocated_at_once_if_a_host_is_free_P11a(
     workloads: WorkloadIndex, schedule: Serve
 ) -> None:
-    """Without a script, well within slurmctld's tick; not tried if no host is free."""
     service = schedule(**AT_ONCE)
     times = []
     for _ in range(3):
@@ -117,9 +114,7 @@ def test_a_single_pod_is_allocated_at_once_if_a_host_is_free_P11a(
     load.until_bound()
 
 
-@pytest.mark.usefixtures("service")
 def test_a_waiting_pod_shows_slurms_reason_P1(workloads: WorkloadIndex, host: Host) -> None:
-    """Annotation, condition and Event, with the job id and Slurm's reason."""
     blocker = workloads.occupy(host)
     load = workloads.load(host)
     job = load.until_waits()
@@ -134,7 +129,6 @@ def test_a_waiting_pod_shows_slurms_reason_P1(workloads: WorkloadIndex, host: Ho
     assert load.condition("PodScheduled")[0] == "True"
 
 
-@pytest.mark.usefixtures("service")
 def test_a_pod_with_scheduling_gates_gets_no_job_P1(workloads: WorkloadIndex, host: Host) -> None:
     load = workloads.load(host, schedulingGates=[{"name": "later.example/gate"}])
     assert stays(lambda: not load.jobs)
@@ -146,9 +140,7 @@ def test_a_pod_with_scheduling_gates_gets_no_job_P1(workloads: WorkloadIndex, ho
     assert len(load.jobs) == 1
 
 
-@pytest.mark.usefixtures("service")
 def test_an_invalid_pod_is_refused_at_once_P2_P3_P4(workloads: WorkloadIndex) -> None:
-    """No CPU request, a too long grace period, an invalid timeout: each with its numbers."""
     (container,) = workload_spec()["containers"]
     bare = {**container, "resources": {"requests": {"memory": "1Gi"}}}
     idle = workloads.load(containers=[bare])
@@ -170,11 +162,9 @@ def test_an_invalid_pod_is_refused_at_once_P2_P3_P4(workloads: WorkloadIndex) ->
     assert odd.job["time_limit"]["number"] == 2
 
 
-@pytest.mark.usefixtures("service")
 def test_hosts_that_cannot_take_the_pod_are_excluded_from_its_job_P7(
     workloads: WorkloadIndex,
 ) -> None:
-    """By selector and by taint: a list of exclusions."""
     fit, tainted = workloads.take(), workloads.take()
     for one in (fit, tainted):
         label(one, pool="seven")
@@ -193,11 +183,9 @@ def test_hosts_that_cannot_take_the_pod_are_excluded_from_its_job_P7(
     assert workloads.expand(tolerant.job["excluded_nodes"]) == names - {fit.name, tainted.name}
 
 
-@pytest.mark.usefixtures("service")
 def test_the_exclusions_of_a_job_that_waits_follow_taints_and_labels_P7(
     workloads: WorkloadIndex,
 ) -> None:
-    """The same job keeps its submit time."""
     bad, good, late = workloads.take(), workloads.take(), workloads.take()
     for one in (bad, good):
         label(one, pool="renewed")
@@ -217,9 +205,7 @@ def test_the_exclusions_of_a_job_that_waits_follow_taints_and_labels_P7(
     workloads.scancel(blockers[1])
 
 
-@pytest.mark.usefixtures("service")
 def test_nothing_is_submitted_while_no_host_fits_P7(workloads: WorkloadIndex) -> None:
-    """It is Unschedulable at once."""
     host = workloads.take()
     load = workloads.load(nodeSelector={"pool": "nowhere"})
     load.until(lambda: load.condition("PodScheduled")[:2] == ("False", "Unschedulable"))
@@ -233,7 +219,6 @@ def test_nothing_is_submitted_while_no_host_fits_P7(workloads: WorkloadIndex) ->
 def test_watch_all_pods_counts_pods_of_others_P28(
     workloads: WorkloadIndex, schedule: Serve
 ) -> None:
-    """They fill one of two hosts; a Pod that fits nowhere else waits until they leave."""
     full, other = workloads.take(), workloads.take()
     for one in (full, other):
         label(one, pool="eight")
@@ -255,11 +240,9 @@ def test_watch_all_pods_counts_pods_of_others_P28(
     workloads.bed.kube.kubectl("delete", "-k", MANIFESTS.parent / "all-pods")
 
 
-@pytest.mark.usefixtures("service")
 def test_rules_that_slurm_cannot_enforce_give_a_warning_P8_P27(
     workloads: WorkloadIndex, host: Host
 ) -> None:
-    """One Event each, and the Pod runs."""
     blocker = workloads.occupy(host)
     load = workloads.load(host, affinity=AFFINITY, containers=pinned(cpu="2", memory="1Gi"))
     load.until_waits()
@@ -270,11 +253,9 @@ def test_rules_that_slurm_cannot_enforce_give_a_warning_P8_P27(
     assert len(load.told("UnsupportedRule")) == len(load.told("StaticCPU")) == 1
 
 
-@pytest.mark.usefixtures("service")
 def test_a_refused_pod_is_submitted_again_only_after_a_change_P10(
     workloads: WorkloadIndex, service: Service, host: Host
 ) -> None:
-    """With number and text of Slurm; one submission until then."""
     since = service.mark()
     load = workloads.load(host, annotations={"partition": "nowhere"})
     load.until(lambda: load.told("SlurmRefused"))
@@ -287,11 +268,9 @@ def test_a_refused_pod_is_submitted_again_only_after_a_change_P10(
     assert len(submissions(service, name, since)) == 2
 
 
-@pytest.mark.usefixtures("service")
 def test_a_pod_is_bound_once_the_script_of_its_job_has_started_P11_P24(
     workloads: WorkloadIndex, host: Host
 ) -> None:
-    """`: started` in the job's extra; the script runs on the host."""
     load = workloads.load(host)
     load.until_bound()
     assert load.node == host.name
@@ -302,9 +281,7 @@ def test_a_pod_is_bound_once_the_script_of_its_job_has_started_P11_P24(
     assert str(load.job["job_id"]) in load.told("Scheduled")[0]
 
 
-@pytest.mark.usefixtures("service")
 def test_a_job_on_an_unfit_host_is_replaced_P12(workloads: WorkloadIndex) -> None:
-    """Tainted while the job waited: the job is replaced, and the next one excludes the host."""
     bad, good = workloads.take(), workloads.take()
     for one in (bad, good):
         label(one, pool="twelve")
@@ -326,9 +303,7 @@ def test_a_job_on_an_unfit_host_is_replaced_P12(workloads: WorkloadIndex) -> Non
     assert load.node == good.name
 
 
-@pytest.mark.usefixtures("service")
 def test_deleting_an_unbound_pod_ends_its_job_P13(workloads: WorkloadIndex, host: Host) -> None:
-    """At once: the cancel does not wait for the next poll of Slurm."""
     blocker = workloads.occupy(host)
     load = workloads.load(host)
     job = str(load.until_waits()["job_id"])
@@ -344,7 +319,6 @@ def test_deleting_an_unbound_pod_ends_its_job_P13(workloads: WorkloadIndex, host
 def test_strict_settings_refuse_and_map_P8_P9_P27(
     workloads: WorkloadIndex, schedule: Serve
 ) -> None:
-    """Hard rules and static CPUs are refused; PriorityClasses become partition and priority."""
     schedule(**STRICT)
     for name in ("urgent", "weighty"):
         path = "/apis/scheduling.k8s.io/v1/priorityclasses"

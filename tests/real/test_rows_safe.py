@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.real.conftest import Serve
+from tests.real.conftest import Serve, with_settings
 from tests.real.service import NAMESPACE, QUICK, Line, Service
 from tests.real.stage import Host, Stage, eventually, stays
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures("service")]
 
 CORDONED = "k8s: node cordoned"
 ROLE = "sunk-sync-slurmd"
@@ -20,10 +20,8 @@ READERS = (ROLE, "sunk-sync-work")
 RBAC = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}"
 
 
-@pytest.mark.usefixtures("service")
 @pytest.mark.parametrize("state", ["DOWN", "FAIL"])
 def test_a_node_set_down_or_fail_keeps_its_state_and_reason_S13(host: Host, state: str) -> None:
-    """Nothing is written during this state; the cause counts afterwards."""
     host.update(state=state.lower(), reason="psu burnt")
     host.until(lambda: state.capitalize() in host.pod_states)
     theirs = host.drain
@@ -33,9 +31,7 @@ def test_a_node_set_down_or_fail_keeps_its_state_and_reason_S13(host: Host, stat
     host.until_drained(CORDONED)
 
 
-@pytest.mark.usefixtures("service")
 def test_a_node_before_its_reboot_is_not_touched_S13(host: Host) -> None:
-    """REBOOT_REQUESTED (and REBOOT_ISSUED, if slurmctld gets there): its reason stays."""
     host.bed.slurm.scontrol("reboot", host.name)
     host.until(lambda: "RebootRequested" in host.pod_states)
     host.cordon()
@@ -45,9 +41,7 @@ def test_a_node_before_its_reboot_is_not_touched_S13(host: Host) -> None:
     host.until_drained(CORDONED)
 
 
-@pytest.mark.usefixtures("service")
 def test_a_node_that_powers_down_is_not_touched_S13(host: Host) -> None:
-    """POWERING_DOWN, then POWERED_DOWN; after power-up and registration the cause counts."""
     host.update(state="power_down", reason="saving")
     host.until(lambda: "POWERING_DOWN" in host.state)
     host.until(lambda: "PowerDown" in host.pod_states)
@@ -57,7 +51,6 @@ def test_a_node_that_powers_down_is_not_touched_S13(host: Host) -> None:
     assert stays(lambda: "DRAIN" not in host.state and host.reason == "saving")
 
 
-@pytest.mark.usefixtures("service")
 def test_a_node_in_state_unknown_is_not_touched_S13(host: Host) -> None:
     """After a restart of slurmctld, until its slurmd registers."""
     slurm = host.bed.slurm
@@ -72,12 +65,8 @@ def test_a_node_in_state_unknown_is_not_touched_S13(host: Host) -> None:
     host.until_drained(CORDONED)
 
 
-@pytest.mark.usefixtures("service")
 def test_a_node_with_an_invalid_registration_is_not_touched_S13_S2(host: Host) -> None:
-    """Fewer GPUs than configured. slurmctld replaces our reason by its own, which is then foreign.
-
-    With our text written back by hand the drain is still not lifted during INVALID_REG.
-    """
+    """slurmctld replaces our reason by its own, which is then foreign."""
     slurm = host.bed.slurm
     gres = slurm.root / "etc/slurm/gres.conf"
     whole = gres.read_text()
@@ -115,9 +104,7 @@ def _ranges(left_out: int, count: int) -> list[str]:
     return [f"{first}-{last}" for first, last in parts if first <= last]
 
 
-@pytest.mark.usefixtures("service")
 def test_not_responding_alone_prevents_no_drain_S13(host: Host) -> None:
-    """A node resumed from DOWN whose slurmd is gone: IDLE and NOT_RESPONDING."""
     host.bed.slurm.stop_slurmd(host.name)
     host.update(state="down", reason="x")
     host.update(state="resume")
@@ -132,10 +119,7 @@ def test_not_responding_alone_prevents_no_drain_S13(host: Host) -> None:
 def test_an_existing_drain_with_our_reason_causes_no_write_S14(
     stage: Stage, serve: Serve, host: Host
 ) -> None:
-    """A service that starts and finds its own drain sends no update of the state.
-
-    It sends none either while it still reads by name whether a Pod is gone.
-    """
+    """None either while sunk-sync still reads by name whether a Pod is gone."""
     serve()
     second = stage.take()
     for one in (host, second):
@@ -153,9 +137,8 @@ def test_an_existing_drain_with_our_reason_causes_no_write_S14(
     assert service.writes(slurm_node=second.name, action="drain") == []
 
 
-@pytest.mark.usefixtures("service")
 def test_a_drain_with_an_empty_reason_is_never_touched_S15(host: Host) -> None:
-    """slurmrestd accepts a DRAIN without reason; no cause rewrites it, none lifts it."""
+    """slurmrestd accepts a DRAIN without a reason."""
     host.bed.slurm.update_slurm_node(host.name, state=["DRAIN"])
     host.until(lambda: host.node_conditions.get("Cordon") == "True")
     theirs = host.drain
@@ -167,9 +150,7 @@ def test_a_drain_with_an_empty_reason_is_never_touched_S15(host: Host) -> None:
     host.until(lambda: host.annotation("drain") == ("(no reason given)", "(no reason given)"))
 
 
-@pytest.mark.usefixtures("service")
 def test_a_reason_is_sanitised_before_the_write_S17(host: Host) -> None:
-    """Control characters, quotes, a comment sign, a backslash, bidi marks; 256 characters."""
     hostile = 'a\x00b\n"c" #d \\e \u202e\u2028 RealMemory=1 ' + "é" * 400
     host.cordon(reason=hostile.replace("\x00", "\x01"))
     host.until(lambda: "DRAIN" in host.state)
@@ -183,9 +164,7 @@ def test_a_reason_is_sanitised_before_the_write_S17(host: Host) -> None:
     assert stays(lambda: host.drain == before)
 
 
-@pytest.mark.usefixtures("service")
 def test_slurmctld_keeps_a_sanitised_reason_over_a_restart_S17(host: Host) -> None:
-    """It is read back unchanged from slurmctld's state file."""
     host.cordon(reason="ä" * 300)
     host.until(lambda: "DRAIN" in host.state)
     text = host.reason
@@ -199,7 +178,6 @@ def test_slurmctld_keeps_a_sanitised_reason_over_a_restart_S17(host: Host) -> No
 def test_a_node_unknown_to_kubernetes_is_never_touched_S18(
     stage: Stage, serve: Serve, host: Host
 ) -> None:
-    """No Node, no Pod, no mark: not even with a text that looks like ours."""
     stage.quit()
     host.delete_pod()
     host.bed.kube.delete_node(host.name)
@@ -215,7 +193,6 @@ def test_a_node_unknown_to_kubernetes_is_never_touched_S18(
 def test_two_living_pods_that_claim_one_node_stop_all_writes_S16(
     host: Host, service: Service
 ) -> None:
-    """Nothing is written; Event, metric, log and condition name both, until one is left."""
     host.until(lambda: host.mark)
     host.create_pod(name=f"other-{host.name}")
     host.until(lambda: "SlurmNodeConflict" in host.events())
@@ -239,9 +216,7 @@ def _conditions(host: Host) -> list[dict[str, str]]:
     return list(host.pod["status"]["conditions"])
 
 
-@pytest.mark.usefixtures("service")
 def test_a_pod_that_failed_or_succeeded_claims_nothing_S16(host: Host) -> None:
-    """An evicted Pod that nobody has deleted."""
     for phase in ("Failed", "Succeeded"):
         name = f"{phase.lower()}-{host.name}"
         host.create_pod(name=name, annotations={"testbed/start-delay-s": "inf"})
@@ -253,9 +228,7 @@ def test_a_pod_that_failed_or_succeeded_claims_nothing_S16(host: Host) -> None:
     host.until_free()
 
 
-@pytest.mark.usefixtures("service")
 def test_a_terminating_pod_yields_to_its_replacement_S16(host: Host) -> None:
-    """The state of the new Pod counts, and the mark changes to it."""
     host.until(lambda: host.mark)
     host.delete_pod(slowly=True)
     host.until_drained("k8s: pod terminating")
@@ -267,9 +240,7 @@ def test_a_terminating_pod_yields_to_its_replacement_S16(host: Host) -> None:
     assert stays(lambda: host.free)
 
 
-@pytest.mark.usefixtures("service")
 def test_two_nodes_that_claim_one_slurm_node_stop_all_writes_S16(stage: Stage, host: Host) -> None:
-    """By annotation; one of them also gets an Event."""
     other = stage.take()
     for one in (host, other):
         one.until(lambda one=one: one.mark)  # type: ignore[misc]
@@ -291,15 +262,11 @@ class TestBreaker:
     """At most three drains a minute for something that is missing or not ready."""
 
     LIMIT = 3
-
-    @pytest.fixture
-    def service(self, serve: Serve) -> Service:
-        return serve(max_drains_per_minute=str(self.LIMIT))
+    pytestmark = with_settings(max_drains_per_minute="3")
 
     def test_absences_beyond_the_limit_are_held_and_positive_causes_are_not_S19(
         self, service: Service, stage: Stage
     ) -> None:
-        """Event, metric, log and /readyz report it; a Pod that is Ready again is released."""
         hosts = [stage.take() for _ in range(6)]
         for host in hosts:
             host.set_pod_ready(ready=False)
@@ -326,7 +293,7 @@ class TestBreaker:
     def test_held_drains_are_released_at_the_limit_S19(
         self, service: Service, stage: Stage
     ) -> None:
-        """After a minute and a second complete listing that agrees. The test takes that minute."""
+        """After a minute and a second complete listing that agrees."""
         service.restart().settle()  # the last minute counts only within one process
         hosts = [stage.take() for _ in range(5)]
         began_s = time.monotonic()
@@ -347,7 +314,6 @@ def _drained(hosts: list[Host]) -> int:
 
 
 def test_a_selector_that_matches_nothing_drains_nothing_S20(stage: Stage, serve: Serve) -> None:
-    """Most marked Pods exist but no listing shows them: /readyz and an Event say `selector`."""
     serve()
     before = _states(stage)
     service = serve(slurmd_selector="app.kubernetes.io/component=typo")
@@ -381,7 +347,6 @@ def without_role(stage: Stage) -> Iterator[None]:
 
 @pytest.mark.usefixtures("without_role")
 def test_a_forbidden_listing_is_no_absence_S20(stage: Stage) -> None:
-    """403 means unknown: started without the right to list Pods, it writes nothing."""
     stage.quit()
     before = _states(stage)
     service = Service(stage.bed, **{**QUICK, "log_level": "debug"}).start()
@@ -398,7 +363,6 @@ def test_a_forbidden_listing_is_no_absence_S20(stage: Stage) -> None:
 
 
 def test_a_forbidden_read_by_name_is_no_absence_S20(stage: Stage, serve: Serve, host: Host) -> None:
-    """A Pod disappears while we may list but not get: unknown, not drained until get is allowed."""
     serve()
     host.until(lambda: host.mark)
     rest = stage.bed.kube.rest
@@ -438,7 +402,6 @@ def _terminated(service: Service, host: Host) -> list[Line]:
 
 
 def test_each_missing_slurmd_pod_is_read_by_name_S20(stage: Stage, serve: Serve) -> None:
-    """The watch reports them gone; each is read by name before its host is drained."""
     service = serve(log_level="debug")
     hosts = [stage.take() for _ in range(3)]
     for host in hosts:
@@ -460,7 +423,6 @@ def test_each_missing_slurmd_pod_is_read_by_name_S20(stage: Stage, serve: Serve)
 def test_a_dry_run_logs_its_decisions_and_writes_nothing(
     stage: Stage, serve: Serve, host: Host
 ) -> None:
-    """--dry-run: the log has the drain with its cause, and neither side changes."""
     serve()
     host.until(lambda: host.mark)
     service = serve(dry_run="true")

@@ -122,7 +122,7 @@ def test_the_example_of_a_full_node_runs_unchanged(bed: PodBed) -> None:
 
 @pytest.mark.usefixtures("service")
 def test_the_example_of_a_single_gpu_runs_unchanged(bed: PodBed) -> None:
-    """And another one beside it on the same host, since both belong to one user."""
+    """Two Pods of one user share a host."""
     apply(bed, "single-gpu")
     apply(bed, "single-gpu", name="another")
     bed.until(lambda: running_on(bed) and running_on(bed, "another"), "both run")
@@ -137,7 +137,6 @@ def test_the_example_of_a_single_gpu_runs_unchanged(bed: PodBed) -> None:
 
 @pytest.mark.usefixtures("service")
 def test_a_pod_of_a_user_without_an_account_shows_it_P5(bed: PodBed) -> None:
-    """The user of the page, before the administrator has added it to Slurm's accounting."""
     bed.bed.slurm.sacctmgr("delete", "user", "k8s")
     apply(bed, "single-gpu")
 

@@ -121,7 +121,6 @@ async def read(client: SlurmClient, name: str) -> SlurmNode:
 async def test_the_newest_version_is_negotiated(
     slurm_server: SlurmServer, client: SlurmClient
 ) -> None:
-    """v0.0.45 with 26.05, v0.0.42 with 24.11."""
     await read(client, "n1")
     assert client.endpoint.version == slurm_server.api_version
     assert client.endpoint.release.startswith(slurm_server.version)
@@ -142,7 +141,6 @@ async def test_the_answer_after_an_error_belongs_to_its_request_F4(client: Slurm
 async def test_a_listing_contains_every_node(
     slurm_server: SlurmServer, client: SlurmClient
 ) -> None:
-    """As slurmctld reports them."""
     nodes = await Reader(client).look()
     assert nodes is not None
     assert {name: set(node.state) for name, node in nodes.items()} == {
@@ -153,7 +151,6 @@ async def test_a_listing_contains_every_node(
 async def test_an_unchanged_cluster_is_confirmed_by_304_if_supported(
     slurm_server: SlurmServer, client: SlurmClient
 ) -> None:
-    """26.05 can; 24.11 sends the listing each time."""
     reader = Reader(client)
     quiet = dialect_of(slurm_server.api_version).conditional_nodes
     for _ in range(8):
@@ -165,7 +162,7 @@ async def test_an_unchanged_cluster_is_confirmed_by_304_if_supported(
 
 
 async def test_no_change_is_missed_with_304(slurm_server: SlurmServer, client: SlurmClient) -> None:
-    """update_time has whole seconds: changes at any moment around a listing are seen."""
+    """update_time has whole seconds, so changes come at any moment around a listing."""
     reader = Reader(client)
     random = Random(7)
     known = await reader.look() or {}
@@ -179,7 +176,6 @@ async def test_no_change_is_missed_with_304(slurm_server: SlurmServer, client: S
 async def test_a_drain_is_set_changed_and_lifted_S1_S2_S9_S14(
     slurm_server: SlurmServer, client: SlurmClient
 ) -> None:
-    """Each outcome shows the node as a read after it does."""
     push = SlurmPush(client, time.monotonic).push
     steps: list[Action] = [
         Drain("n1", CORDONED),
@@ -203,7 +199,6 @@ async def test_a_drain_is_set_changed_and_lifted_S1_S2_S9_S14(
 async def test_a_foreign_drain_is_not_changed_S11_S15(
     slurm_server: SlurmServer, client: SlurmClient
 ) -> None:
-    """With a reason or without."""
     push = SlurmPush(client, time.monotonic).push
     slurm_server.update_slurm_node("n1", state=["DRAIN"], reason="bad disk")
     slurm_server.update_slurm_node("n2", state=["DRAIN"])
@@ -241,7 +236,6 @@ async def test_a_remaining_reason_of_ours_is_rewritten_S2(
 
 
 async def test_a_reason_is_read_back_unchanged_S17(client: SlurmClient) -> None:
-    """Otherwise it would be written again and again."""
     push = SlurmPush(client, time.monotonic).push
     texts = ["größer µ 中文 🙂", 'say "no" \\ #1 a=b, c;d', "x" * 400, "a\tb\nc", "<&>'`$(x)|%s%n"]
     for text in texts:
@@ -253,7 +247,6 @@ async def test_a_reason_is_read_back_unchanged_S17(client: SlurmClient) -> None:
 async def test_a_mark_replaces_only_an_empty_comment_or_ours_M8(
     slurm_server: SlurmServer, client: SlurmClient
 ) -> None:
-    """A foreign comment stays."""
     push = SlurmPush(client, time.monotonic).push
     newer = mark_text(Mark(cluster="ours", node="n1", pod="p"))
     for text in (MARK, newer):
@@ -265,7 +258,6 @@ async def test_a_mark_replaces_only_an_empty_comment_or_ours_M8(
 
 
 async def test_many_drains_with_one_reason_are_one_request(slurm_server: SlurmServer) -> None:
-    """Three nodes with one reason, and an unknown one beside them."""
     heard: list[Exchange] = []
     async with connected(slurm_server, heard=heard) as client:
         push = SlurmPush(client, time.monotonic).push
@@ -280,7 +272,6 @@ async def test_many_drains_with_one_reason_are_one_request(slurm_server: SlurmSe
 async def test_the_configuration_of_slurmctld_is_read(
     slurm_server: SlurmServer, client: SlurmClient
 ) -> None:
-    """KillWait from 26.05 on."""
     conf = await controller.read_conf(client)
     if dialect_of(slurm_server.api_version).conf:
         assert not isinstance(conf, SlurmError)
@@ -297,7 +288,6 @@ async def test_the_configuration_of_slurmctld_is_read(
 async def test_an_expired_token_is_reported_and_a_new_one_is_used_F5(
     slurm_server: SlurmServer, tmp_path: Path
 ) -> None:
-    """The file is read again when the server refuses the token."""
     path = tmp_path / "token"
     path.write_text(slurm_server.token(lifespan_s=1))
     token = Token(path=str(path))
@@ -313,7 +303,6 @@ async def test_an_expired_token_is_reported_and_a_new_one_is_used_F5(
 
 
 async def test_slurmctld_down_is_reported_and_recovers_F4(own_server: SlurmServer) -> None:
-    """Reads and writes fail after ten seconds; the poll recovers by itself."""
     async with connected(own_server) as client:
         reader = Reader(client)
         running = asyncio.ensure_future(reader.poll.run())
@@ -330,7 +319,6 @@ async def test_slurmctld_down_is_reported_and_recovers_F4(own_server: SlurmServe
 
 
 async def test_slurmrestd_down_is_reported_at_once_and_recovers_F4(own_server: SlurmServer) -> None:
-    """Without waiting for a deadline."""
     async with connected(own_server) as client:
         await read(client, "n1")
         await asyncio.to_thread(own_server.stop_slurmrestd)
@@ -359,7 +347,6 @@ async def test_a_reason_in_another_encoding_does_not_break_the_listing_F4(
 
 
 async def test_the_next_listing_shows_a_reconfigure_F11(own_server: SlurmServer) -> None:
-    """Whatever is left of our mark, the poll shows it."""
     async with connected(own_server) as client:
         push = SlurmPush(client, time.monotonic).push
         await push([SetComment("n1", MARK), Drain("n1", CORDONED)])

@@ -68,7 +68,6 @@ def standing(bed: PodBed) -> dict[str, str]:
 
 
 def test_with_keep_each_pod_lives_and_its_host_is_drained_P30(bed: PodBed) -> None:
-    """A new job with the id of an old one is not touched (P23)."""
     with bed.service(gate=False) as service:
         names = fill(bed)
         before = standing(bed)
@@ -109,7 +108,6 @@ def readopted(bed: PodBed) -> dict[str, str]:
 
 @if_all
 def test_with_end_the_pods_end_at_the_limit_per_minute_P30_P31(bed: PodBed) -> None:
-    """None within slurmctld's first minute."""
     with bed.service(gate=False, lost_job="end", max_pod_ends_per_minute="12") as service:
         fill(bed)
         forget(bed, service)

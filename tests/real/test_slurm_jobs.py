@@ -158,7 +158,6 @@ def foreign_allocation(server: SlurmServer, **fields: Any) -> int:
 
 
 async def test_a_submitted_script_waits_and_runs(side: Side) -> None:
-    """Reported at once as submitted, then as Slurm shows it."""
     (made,) = await side.make(side.want())
     assert made.state == {"PENDING"}
     seen = (await side.until_state("RUNNING", made))[made.job_id]
@@ -170,7 +169,6 @@ async def test_a_submitted_script_waits_and_runs(side: Side) -> None:
 
 
 async def test_the_start_of_the_script_is_read_P24(side: Side, server: SlurmServer) -> None:
-    """From `extra`."""
     (made,) = await side.make(side.want())
     await side.until_state("RUNNING", made)
     server.scontrol("update", f"JobId={made.job_id}", "extra=k8s: started")
@@ -179,7 +177,6 @@ async def test_the_start_of_the_script_is_read_P24(side: Side, server: SlurmServ
 
 
 async def test_an_allocated_job_runs_on_its_nodes_in_the_response_P11a(side: Side) -> None:
-    """One node or three; the listing agrees."""
     one, gang = await side.make(
         side.want("allocation"), side.want("allocation", replace(SMALL, slurm_nodes=3))
     )
@@ -190,7 +187,6 @@ async def test_an_allocated_job_runs_on_its_nodes_in_the_response_P11a(side: Sid
 
 
 async def test_a_busy_cluster_refuses_an_allocation_P11a(side: Side) -> None:
-    """Its record stays FAILED, with our identity."""
     await side.make(side.want("allocation", replace(WHOLE, slurm_nodes=3)))
     desired = side.want("allocation", WHOLE)
     (outcome,) = await side.do(desired)
@@ -211,7 +207,6 @@ async def test_a_busy_cluster_refuses_an_allocation_P11a(side: Side) -> None:
 async def test_a_refused_submission_has_slurms_number_P10(
     side: Side, fields: dict[str, str], number: int
 ) -> None:
-    """The same in both versions, whatever the status."""
     for kind in ("script", "allocation"):
         (outcome,) = await side.do(side.want(kind, replace(SMALL, **fields)))
         assert isinstance(outcome, Refused)
@@ -219,7 +214,7 @@ async def test_a_refused_submission_has_slurms_number_P10(
 
 
 async def test_external_jobs_need_v0_0_43(side: Side, server: SlurmServer) -> None:
-    """Before that the flag would be ignored and a batch job made: nothing is sent."""
+    """An older version would ignore the flag and make a batch job: nothing is sent."""
     (outcome,) = await side.do(side.want("external"))
     if server.version == "24.11":
         assert isinstance(outcome, Refused)
@@ -231,7 +226,6 @@ async def test_external_jobs_need_v0_0_43(side: Side, server: SlurmServer) -> No
 
 
 async def test_equal_submissions_become_an_array_with_a_task_for_each_pod(side: Side) -> None:
-    """Ids, names and identities stay the same from submission to the end."""
     desired_writes = [side.want(description=WHOLE) for _ in range(6)]
     made = await side.make(*desired_writes)
     array = made[0].job_id.partition("_")[0]
@@ -247,7 +241,7 @@ async def test_equal_submissions_become_an_array_with_a_task_for_each_pod(side: 
 
 
 async def test_one_task_is_cancelled_alone_P23(side: Side) -> None:
-    """A running one and a waiting one; Slurm keeps no record of the latter, and it is reported."""
+    """Slurm keeps no record of a waiting task that was cancelled."""
     made = await side.make(*(side.want(description=WHOLE) for _ in range(7)))
     await side.until_state("RUNNING", *made[:3])
     outcomes = await side.do(cancel(made[1]), cancel(made[6], replaced=True), cancel(made[5]))
@@ -267,7 +261,6 @@ async def test_one_task_is_cancelled_alone_P23(side: Side) -> None:
 
 
 async def test_a_running_task_is_marked_separately_P17(side: Side) -> None:
-    """In its own record."""
     made = await side.make(*(side.want() for _ in range(4)))
     await side.until_state("RUNNING", *made)
     assert [type(one) for one in await side.do(cancel(made[2], replaced=True))] == [Done]
@@ -277,7 +270,6 @@ async def test_a_running_task_is_marked_separately_P17(side: Side) -> None:
 
 
 async def test_each_task_of_a_cancelled_array_is_reported(side: Side, server: SlurmServer) -> None:
-    """By a human, while all of it waits; a held foreign job with the same tasks is not reported."""
     await side.make(side.want("allocation", replace(WHOLE, slurm_nodes=3)))
     made = await side.make(*(side.want(description=WHOLE) for _ in range(4)))
     await side.jobs()
@@ -289,7 +281,6 @@ async def test_each_task_of_a_cancelled_array_is_reported(side: Side, server: Sl
 
 
 async def test_a_cancel_of_waiting_jobs_does_not_end_started_ones_P19(side: Side) -> None:
-    """A job, a waiting task of an array and a running one; slurmctld itself compares."""
     (running,) = await side.make(side.want("allocation", replace(WHOLE, slurm_nodes=2)))
     made = await side.make(*(side.want(description=WHOLE) for _ in range(3)))
     await side.until_state("RUNNING", made[0])
@@ -304,7 +295,6 @@ async def test_a_cancel_of_waiting_jobs_does_not_end_started_ones_P19(side: Side
 
 
 async def test_our_own_cancel_differs_from_a_humans_P17(side: Side) -> None:
-    """Also by a restarted process."""
     (theirs,) = await side.make(side.want("allocation"))
     (ours,) = await side.make(side.want())
     await side.do(cancel(ours, replaced=True), cancel(theirs))
@@ -315,7 +305,6 @@ async def test_our_own_cancel_differs_from_a_humans_P17(side: Side) -> None:
 
 
 async def test_a_waiting_job_is_updated_if_slurm_allows_it_P20(side: Side) -> None:
-    """It keeps its old identity where Slurm refuses."""
     await side.make(side.want("allocation", replace(WHOLE, slurm_nodes=3)))
     (made,) = await side.make(side.want(description=WHOLE))
     new = replace(made.identity, digest="d2")
@@ -335,7 +324,6 @@ async def test_a_waiting_job_is_updated_if_slurm_allows_it_P20(side: Side) -> No
 async def test_new_exclusions_keep_the_place_of_a_waiting_job_P7(
     side: Side, server: SlurmServer
 ) -> None:
-    """For a job, and for the waiting tasks of an array together; unknown names change nothing."""
     await side.make(side.want("allocation", replace(WHOLE, slurm_nodes=3)))
     (one,) = await side.make(side.want(description=WHOLE))
     tasks = await side.make(*(side.want(description=WHOLE) for _ in range(3)))
@@ -374,7 +362,6 @@ async def test_new_exclusions_keep_the_place_of_a_waiting_job_P7(
 
 
 async def test_the_reasons_of_all_waiting_jobs_are_read_at_once_P26(server: SlurmServer) -> None:
-    """Also of an array whose first task has started; an unchanged answer takes a kilobyte."""
     heard: list[Exchange] = []
     async with connected(server, heard=heard) as client:
         side = Side(client)
@@ -396,7 +383,6 @@ async def test_the_reasons_of_all_waiting_jobs_are_read_at_once_P26(server: Slur
 
 
 async def test_reading_an_unknown_or_foreign_job(side: Side, server: SlurmServer) -> None:
-    """Unknown to Slurm, or a foreign job."""
     theirs = foreign_allocation(server)
     for job_id in ("99999", str(theirs)):
         (outcome,) = await side.do(get_job_now(job_id))
@@ -408,7 +394,6 @@ async def test_reading_an_unknown_or_foreign_job(side: Side, server: SlurmServer
 async def test_two_clusters_on_one_slurm_see_only_their_own_jobs_P22(
     side: Side, server: SlurmServer
 ) -> None:
-    """Neither sees or ends the other's jobs; with arrays, and beside jobs of humans."""
     other = Side(side.client)
     foreign_allocation(server)
     mine = await side.make(side.want("allocation"))
@@ -430,7 +415,6 @@ async def test_two_clusters_on_one_slurm_see_only_their_own_jobs_P22(
 
 
 async def test_after_sigkill_slurmctld_reuses_our_job_id_P23(server: SlurmServer) -> None:
-    """The new job with the id is in the same state; no poll fails in between."""
     async with connected(server) as client:
         side = Side(client)
         await asyncio.sleep(6)
@@ -456,7 +440,7 @@ OLDER = {"26.05": ("v0.0.44", "v0.0.43", "v0.0.42"), "24.11": ("v0.0.41", "v0.0.
 
 
 async def test_each_api_version_reports_the_same_jobs(side: Side, server: SlurmServer) -> None:
-    """An array partly started, partly cancelled; v0.0.40 spells started tasks differently."""
+    """v0.0.40 spells started tasks differently."""
     made = await side.make(*(side.want(description=WHOLE) for _ in range(6)))
     await side.until_state("RUNNING", *made[:3])
     await side.do(cancel(made[5]))
@@ -473,7 +457,6 @@ async def test_each_api_version_reports_the_same_jobs(side: Side, server: SlurmS
 @pytest.mark.usefixtures("side")
 @pytest.mark.parametrize("place", [0, 1, 2])
 async def test_each_api_version_submits_and_ends_jobs(server: SlurmServer, place: int) -> None:
-    """Single, allocated if supported, arrays; marked and cancelled one by one."""
     version = dict(enumerate(OLDER[server.version])).get(place)
     if version is None:
         pytest.skip("24.11 has two older ones")
@@ -516,7 +499,6 @@ def thousand(server: SlurmServer) -> Iterator[None]:
 async def test_the_size_of_a_listing_of_a_thousand_jobs(
     server: SlurmServer, thousand: None
 ) -> None:
-    """At most 120 bytes a job, and nothing is read twice."""
     del thousand
     heard: list[Exchange] = []
     async with connected(server, heard=heard) as client:

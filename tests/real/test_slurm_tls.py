@@ -67,7 +67,6 @@ async def asked(address: str, token: str) -> SlurmResponse | SlurmError:
 async def test_slurmrestd_behind_tls_is_used_only_with_a_trusted_certificate(
     slurm_server: SlurmServer, keys: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A certificate of an unknown CA is refused (F5), one of a known CA is accepted."""
     token = slurm_server.token()
     async with behind_tls(slurm_server.port, keys) as port:
         unknown = await asked(f"https://localhost:{port}", token)

@@ -65,7 +65,7 @@ def gone(call: Callable[[], object]) -> bool:
 
 
 def test_slurm_has_the_requested_version(slurm_server: SlurmServer) -> None:
-    """Distributions change: another version of Slurm must not pass unnoticed."""
+    """A Debian suite may get another version of Slurm."""
     assert f"slurm-wlm {slurm_server.version}." in slurm_server.scontrol("--version")
     ping = slurm_server.rest.call("GET", slurm_server.path("ping/"))
     assert [controller["responding"] for controller in ping["pings"]] == [True]
@@ -95,7 +95,6 @@ def test_slurm_refuses_a_wrong_token(slurm_server: SlurmServer) -> None:
 
 @pytest.mark.parametrize("version", ["26.05", "24.11"])
 def test_nodes_without_slurmd_are_idle(version: str) -> None:
-    """Enough hosts for the figures of 1,000, in both versions."""
     require(slurm=version)
     with SlurmServer(version, SlurmConf(slurmds=1, external_nodes=1000)) as slurm:
         slurm.update_slurm_node("x[1-1000]", state=["DRAIN"], reason="testbed: all")
@@ -107,7 +106,6 @@ def test_nodes_without_slurmd_are_idle(version: str) -> None:
 
 @pytest.mark.parametrize("version", ["26.05", "24.11"])
 def test_servers_of_slurm_stop_and_start_again(version: str) -> None:
-    """SIGTERM of slurmctld keeps a drain; each daemon can be stopped alone."""
     require(slurm=version)
     conf = SlurmConf(slurmds=2, gpus=2, extra_lines=["SlurmdTimeout=7"])
     with SlurmServer(version, conf) as slurm:
@@ -130,7 +128,6 @@ def test_servers_of_slurm_stop_and_start_again(version: str) -> None:
 
 
 def test_a_paused_slurmctld_hangs_and_continues(slurm_server: SlurmServer) -> None:
-    """A fault without a closed port."""
     slurmctld = slurm_server.daemons["slurmctld"]
     slurmctld.pause()
     with pytest.raises(BedError, match="still running after"):
@@ -150,7 +147,6 @@ def test_a_paused_server_can_be_stopped(slurm_server: SlurmServer) -> None:
 
 @pytest.mark.parametrize("version", ["26.05", "24.11"])
 def test_accounting_records_user_and_account(version: str) -> None:
-    """slurmdbd and a MariaDB, if requested, with a user and an account."""
     require(slurm=version)
     conf = SlurmConf(
         slurmds=1,
@@ -207,7 +203,6 @@ def test_a_pod_without_a_node_does_not_run(kube_server: KubeServer, namespace: s
 
 
 def test_a_slow_pod_starts_and_ends_late(kube_server: KubeServer, namespace: str) -> None:
-    """An infinite delay keeps it; a Node's delay applies to Pods without one of their own."""
     kube_server.annotate_node("m1", {START_DELAY: "inf", END_DELAY: "inf"})
     patient = kube_objects.pod("p3", namespace=namespace, node="m1")
     quick = kube_objects.pod("p4", namespace=namespace, node="m1", annotations={START_DELAY: "0"})
@@ -236,8 +231,6 @@ def test_containers_end_with_their_exit_code(
 
 
 def test_a_pod_that_does_not_fit_is_rejected(kube_server: KubeServer, namespace: str) -> None:
-    """As by a kubelet; it is freed when the containers have ended."""
-
     def asking(name: str, cpu: str, **knobs: str) -> kube_objects.Object:
         resources = {"resources": {"requests": {"cpu": cpu}}}
         spec = {"containers": [kube_objects.CONTAINER | resources]}
@@ -261,7 +254,6 @@ def test_a_pod_that_does_not_fit_is_rejected(kube_server: KubeServer, namespace:
 
 
 def test_a_test_sets_pods_and_nodes_unready(kube_server: KubeServer, namespace: str) -> None:
-    """The stand-in does not undo what a test sets."""
     kube_server.create(kube_objects.pod("p5", namespace=namespace, node="m1"))
     eventually(lambda: ready(kube_server.pod("p5", namespace)) == "True")
     kube_server.set_pod_ready("p5", namespace, ready=False)
@@ -288,7 +280,6 @@ def test_a_service_account_has_only_its_permissions(kube_server: KubeServer) -> 
 def test_the_api_server_restarts_with_everything(
     kube_server: KubeServer, namespace: str, a_signal: signal.Signals
 ) -> None:
-    """etcd keeps the objects, and the stand-in continues."""
     kube_server.restart(a_signal)
     name = f"after-{a_signal.name.lower()}"
     kube_server.create(kube_objects.pod(name, namespace=namespace, node="m1"))
@@ -303,7 +294,6 @@ def test_hosts_exist_in_kubernetes_and_slurm(bed: Bed) -> None:
 
 
 def test_kubectl_and_sinfo_of_the_bed_work(bed: Bed) -> None:
-    """The printed commands of `up` need nothing but a shell."""
     commands = write_commands(bed, bed.kube.directory / "bin")
     subprocess.run([commands / "kubectl", "cordon", "n1"], check=True, capture_output=True)
     assert bed.kube.node("n1")["spec"]["unschedulable"] is True
@@ -343,7 +333,6 @@ def mounted(directory: Path) -> bool:
 
 
 def test_a_killed_owner_leaves_nothing() -> None:
-    """kill -9 of the test process removes servers (also paused ones), mounts and folder."""
     require(slurm="26.05")
     owner, directory, pids, supervisor = start_owner()
     with owner:
@@ -401,7 +390,6 @@ def test_a_second_build_costs_nothing() -> None:
 
 
 def test_two_parallel_builds_build_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second waits; a failed or killed build is never used."""
     monkeypatch.setenv("TESTBED_CACHE", str(tmp_path))
     artifact = Artifact("thing-1", "recipe")
     built = []
@@ -428,7 +416,6 @@ def test_two_parallel_builds_build_once(tmp_path: Path, monkeypatch: pytest.Monk
 def test_another_slurm_in_the_suite_fails_the_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A suite with a newer version must not become a test bed called 26.05."""
     monkeypatch.setenv("TESTBED_CACHE", str(tmp_path))
     monkeypatch.setenv("DEBIAN_MIRROR", "none.invalid")
     monkeypatch.setattr(building, "run_logged", lambda *_: None)

@@ -49,7 +49,6 @@ def jobs_of(bed: PodBed, among: set[str]) -> dict[str, tuple[str, ...]]:
 
 
 def test_two_services_do_not_touch_each_others_jobs_P22(beds: tuple[PodBed, PodBed]) -> None:
-    """Pods bound, ended, deleted; a service killed, its cluster down: the other's jobs stay."""
     one, two = beds
     first, second = (bed.service(gate=False) for bed in beds)
     with first, second:

@@ -9,10 +9,10 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
-from tests.real.service import NAMESPACE, allow
-from tests.real.stage import PREFIX, Host, Stage, eventually
+from tests.real.service import NAMESPACE
+from tests.real.stage import Host, Stage, annotation, eventually, prefixed
 from tests.real.testbed import Bed, SlurmConf, kube_objects
 from tests.real.testbed.ports import Ports
 from tests.real.testbed.rest import RestError
@@ -41,7 +41,6 @@ PARTITIONS = (
 )
 _names = itertools.count(1)
 Job = dict[str, Any]
-Text = TypeVar("Text", str, str | None)
 
 
 class Load:
@@ -57,10 +56,7 @@ class Load:
         told: dict[str, Any] = {"jobs": [brief(job) for job in self.jobs]}
         with suppress(RestError):
             told["node"] = self.node
-            told["conditions"] = [
-                (one["type"], one["status"], one.get("reason"), one.get("message"))
-                for one in self.pod["status"].get("conditions", [])
-            ]
+            told["conditions"] = self.pod["status"].get("conditions")
             told["annotations"] = self.pod["metadata"].get("annotations")
         with suppress(RestError):
             told["events"] = self.events
@@ -110,10 +106,8 @@ class Load:
 
     def condition(self, kind: str) -> tuple[str, str, str]:
         """Return status, reason and message; empty if there is none."""
-        for one in self.pod["status"].get("conditions", []):
-            if one["type"] == kind:
-                return one["status"], one.get("reason", ""), one.get("message", "")
-        return "", "", ""
+        one = kube_objects.conditions(self.pod).get(kind, {})
+        return one.get("status", ""), one.get("reason", ""), one.get("message", "")
 
     @property
     def message(self) -> str:
@@ -128,11 +122,9 @@ class Load:
         return (reason, message) if status == "True" else ("", "")
 
     def annotation(self, name: str) -> str | None:
-        value = self.pod["metadata"].get("annotations", {}).get(PREFIX + name)
-        return None if value is None else str(value)
+        return annotation(self.pod, name)
 
     def annotate(self, **annotations: str | None) -> None:
-        """Set annotations of ours, without their prefix and with `_` for `-`."""
         self.bed.kube.annotate_pod(self.name, self.namespace, prefixed(annotations))
 
     @property
@@ -151,10 +143,6 @@ class Load:
     def delete(self, *, now: bool = False) -> None:
         """Delete the Pod; `now`: force it, without waiting for its containers."""
         self.bed.kube.delete_pod(self.name, self.namespace, grace_s=0 if now else None)
-
-    def linger(self) -> None:
-        """Let it never end by itself from now on."""
-        self.bed.kube.annotate_pod(self.name, self.namespace, FOREVER)
 
     def let_end(self) -> None:
         self.bed.kube.annotate_pod(self.name, self.namespace, {"testbed/end-delay-s": "0"})
@@ -276,10 +264,6 @@ class WorkloadIndex(Stage):
             eventually(lambda: state_of(self.bed, job) == "RUNNING", "the impostor runs")
         return job
 
-    def allow(self, namespace: str, *, allowed: bool = True) -> None:
-        """Add the roles for workload Pods in one more namespace, or remove them."""
-        allow(self.bed, namespace, allowed=allowed)
-
     def expand(self, listed: str | list[str]) -> set[str]:
         """Expand a hostlist with Slurm's own command."""
         text = listed if isinstance(listed, str) else ",".join(listed)
@@ -302,10 +286,6 @@ def workload_spec(cpu: str = "1", memory: str = "64Mi") -> dict[str, Any]:
         "terminationGracePeriodSeconds": 3,
         "tolerations": [],
     }
-
-
-def prefixed(annotations: Mapping[str, Text]) -> dict[str, Text]:
-    return {PREFIX + name.replace("_", "-"): value for name, value in annotations.items()}
 
 
 def all_jobs(bed: Bed) -> list[Job]:

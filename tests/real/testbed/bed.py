@@ -2,10 +2,10 @@
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from tests.real.testbed import cache
+from tests.real.testbed.closing import Closing
 from tests.real.testbed.kube import KubeServer
 from tests.real.testbed.sandbox import sweep
 from tests.real.testbed.slurm import SlurmServer
@@ -15,7 +15,7 @@ SLURM_DEFAULT = "26.05"
 
 
 @dataclass(frozen=True)
-class Bed:
+class Bed(Closing):
     """`kube` and `slurm`, started in parallel. Close it, or use it as a context manager."""
 
     kube: KubeServer
@@ -47,17 +47,6 @@ class Bed:
         """Remove everything: processes, mounts, files, ports."""
         self.slurm.close()
         self.kube.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _both(kube: Future[KubeServer], slurm: Future[SlurmServer]) -> tuple[KubeServer, SlurmServer]:

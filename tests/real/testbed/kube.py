@@ -7,10 +7,9 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from tests.real.testbed import cache, certificates
+from tests.real.testbed.closing import Closing
 from tests.real.testbed.errors import BedError
 from tests.real.testbed.kube_api import KubeApi
 from tests.real.testbed.kube_objects import Object
@@ -21,7 +20,7 @@ from tests.real.testbed.sandbox import Daemon, Sandbox, run, wait_until
 REPOSITORY = Path(__file__).parents[3]
 
 
-class KubeServer(KubeApi):
+class KubeServer(KubeApi, Closing):
     """Use as a context manager, or call `close`. All methods block; safe from any thread.
 
     `apiserver_flags` are added to those of kube-apiserver. `controllers=False` omits the
@@ -250,17 +249,6 @@ class KubeServer(KubeApi):
     def close(self) -> None:
         self._sandbox.close()
         self._ports.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _base64(path: Path) -> str:

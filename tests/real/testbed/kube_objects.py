@@ -9,23 +9,13 @@ SLURMD_LABELS = {"app.kubernetes.io/component": "slurmd"}
 CONTAINER = {"name": "main", "image": "none.invalid/none:1"}
 
 
-def node(
-    name: str,
-    *,
-    labels: Mapping[str, str] | None = None,
-    annotations: Mapping[str, str] | None = None,
-    cpus: int = 16,
-) -> Object:
+def node(name: str, *, labels: Mapping[str, str] | None = None) -> Object:
     """Make a Ready Node: the API server keeps the status of a POST."""
-    room = {"cpu": str(cpus), "memory": "64Gi", "pods": "250"}
+    room = {"cpu": "16", "memory": "64Gi", "pods": "250"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {
-            "name": name,
-            "labels": {"kubernetes.io/hostname": name, **(labels or {})},
-            "annotations": dict(annotations or {}),
-        },
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
         "status": {
             "capacity": room,
             "allocatable": room,
@@ -36,25 +26,24 @@ def node(
     }
 
 
-NODE_SYSTEM = dict.fromkeys(
-    (
-        "architecture",
-        "bootID",
-        "containerRuntimeVersion",
-        "kernelVersion",
-        "kubeProxyVersion",
-        "kubeletVersion",
-        "machineID",
-        "operatingSystem",
-        "osImage",
-        "systemUUID",
-    ),
-    "testbed",
-)
+NODE_SYSTEM = dict.fromkeys((
+    "architecture", "bootID", "containerRuntimeVersion", "kernelVersion", "kubeProxyVersion",
+    "kubeletVersion", "machineID", "operatingSystem", "osImage", "systemUUID",
+), "testbed")  # fmt: skip
 
 
 def condition(kind: str, status: str, *, reason: str = "TestBed") -> Object:
     return {"type": kind, "status": status, "reason": reason}
+
+
+def conditions(an_object: Object) -> dict[str, Object]:
+    """Return the conditions of a Node or Pod by type."""
+    return {one["type"]: one for one in an_object["status"].get("conditions", [])}
+
+
+def status_of(an_object: Object, kind: str) -> str:
+    """Return the status of the condition; empty if there is none."""
+    return str(conditions(an_object).get(kind, {}).get("status", ""))
 
 
 def pod(
@@ -93,16 +82,15 @@ def pod(
 def slurmd_pod(
     slurm_node: str,
     *,
-    node: str | None = None,
     namespace: str = "slurm",
     name: str | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> Object:
-    """Make the Pod of `slurm_node`'s slurmd, on the Node of the same name by default."""
+    """Make the Pod of `slurm_node`'s slurmd, on the Node of the same name."""
     return pod(
         name or f"slurmd-{slurm_node}",
         namespace=namespace,
-        node=node or slurm_node,
+        node=slurm_node,
         labels=SLURMD_LABELS,
         annotations=annotations,
         spec={"hostname": slurm_node},

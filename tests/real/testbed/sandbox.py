@@ -16,8 +16,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from tests.real.testbed.errors import BedError
 
@@ -89,13 +87,6 @@ class Daemon:
     @property
     def running(self) -> bool:
         return self._enter.poll() is None
-
-    @property
-    def rss_mib(self) -> float:
-        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) / 1024
-        return 0.0
 
     def stop(self, a_signal: signal.Signals = signal.SIGTERM, *, deadline_s: float = 10) -> None:
         """Send the signal and wait; SIGKILL after the deadline. No effect if it is gone."""
@@ -201,10 +192,6 @@ class Sandbox:
         self._daemons.append(daemon)
         return daemon
 
-    def run(self, argv: Sequence[str | Path], *, deadline_s: float = 60) -> str:
-        """Run a command; return its output. BedError with its errors if it fails."""
-        return run(self.enter(argv), deadline_s=deadline_s)
-
     def close(self) -> None:
         """Kill everything in it and remove the folder. Safe to call twice."""
         assert self._supervisor.stdin is not None
@@ -215,17 +202,6 @@ class Sandbox:
         for pipe in (self._supervisor.stdout, self._supervisor.stderr):
             if pipe is not None:
                 pipe.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def run(argv: Sequence[str | Path], *, deadline_s: float = 60) -> str:

@@ -5,10 +5,10 @@ import signal
 import socket
 import stat
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from tests.real.testbed import accounting, cache
+from tests.real.testbed.closing import Closing
 from tests.real.testbed.errors import BedError
 from tests.real.testbed.ports import Ports
 from tests.real.testbed.rest import Rest
@@ -29,7 +29,7 @@ mount --bind /sys root/sys
 WITH_OWN_RUN = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs "$0/run" && exec "$@"']
 
 
-class SlurmServer:
+class SlurmServer(Closing):
     """Use as a context manager, or call `close`. All methods block; safe from any thread."""
 
     def __init__(self, version: str = "26.05", conf: SlurmConf | None = None) -> None:
@@ -262,17 +262,6 @@ class SlurmServer:
     def close(self) -> None:
         self._sandbox.close()
         self._ports.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _is_idle(state: list[str]) -> bool:
