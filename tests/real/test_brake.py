@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from tests.real.conftest import Serve
+from tests.real.conftest import with_settings
 from tests.real.service import Service
 from tests.real.stage import Host, eventually
 from tests.real.testbed import BedError
@@ -23,73 +23,62 @@ A_MINUTE_MAX = 5
 SOON_S = 6.0
 NO_DRAIN = {"node_not_ready_grace": "30m", "not_ready_grace": "30m"}
 """No drain is due while the test runs: Slurm goes on placing jobs on unfit hosts."""
-POOL = "testbed/pool"
 
 
-class Pool:
-    """Hosts that the Pods of one test choose from."""
+def load_pool(workloads: WorkloadIndex, pool: str, count: int) -> list[Load]:
+    """Create Pods that choose among the hosts of this pool."""
+    return [workloads.load(nodeSelector={"pool": pool}) for _ in range(count)]
 
-    def __init__(self, workloads: WorkloadIndex, name: str, size: int) -> None:
-        self._workloads = workloads
-        self._name = name
-        self.hosts = [workloads.take() for _ in range(size)]
-        for host in self.hosts:
-            workloads.bed.kube.kubectl("label", "node", host.name, f"{POOL}={name}")
 
-    def load(self) -> Load:
-        return self._workloads.load(nodeSelector={POOL: self._name})
-
-    def set_ready(self, *hosts: Host, ready: bool) -> None:
-        for host in hosts:
-            host.set_node_ready(ready=ready)
+def end_readiness(hosts: list[Host]) -> None:
+    for host in hosts:
+        host.set_node_ready(ready=False)
+    time.sleep(1)
 
 
 def submissions(service: Service, loads: list[Load], *, since: int) -> list[int]:
-    """Of each Pod, by the log: those that were refused or unanswered too."""
+    """Return the number for each Pod by the log, also refused and unanswered ones."""
     jobs = [line["job"] for line in service.writes("submit-job", since=since)]
     counts = [sum(f"/{load.name}/" in job for job in jobs) for load in loads]
     print(f"submissions of each Pod: {counts}")
     return counts
 
 
+@with_settings(**NO_DRAIN)
 def test_while_no_node_is_ready_nothing_is_submitted_P32(
-    workloads: WorkloadIndex, schedule: Serve
+    workloads: WorkloadIndex, scheduler: Service
 ) -> None:
-    service = schedule(**NO_DRAIN)
-    pool = Pool(workloads, "none-ready", 3)
-    pool.set_ready(*pool.hosts, ready=False)
-    time.sleep(1)
-    since = service.mark()
-    loads = [pool.load() for _ in range(5)]
-    nodes = ", ".join(sorted(host.name for host in pool.hosts))
-    told = f"no host is ready; waiting for Node {nodes}"
+    hosts = workloads.pool("none-ready", 3)
+    end_readiness(hosts)
+    since = scheduler.mark()
+    loads = load_pool(workloads, "none-ready", 5)
+    nodes = ", ".join(sorted(host.name for host in hosts))
+    message = f"no host is ready; waiting for Node {nodes}"
     for load in loads:
-        load.until(lambda load=load: load.message == told)
+        load.until(lambda load=load: load.message == message)
     time.sleep(MINUTE_S)
-    assert submissions(service, loads, since=since) == [0] * 5
-    assert [load.told("FailedScheduling") for load in loads] == [[told]] * 5
-    pool.set_ready(pool.hosts[1], ready=True)
+    assert submissions(scheduler, loads, since=since) == [0] * 5
+    assert [load.told("FailedScheduling") for load in loads] == [[message]] * 5
+    hosts[1].set_node_ready(ready=True)
     ready_s = time.monotonic()
     for load in loads:
-        load.until(lambda load=load: load.node == pool.hosts[1].name, within_s=SOON_S)
+        load.until(lambda load=load: load.node == hosts[1].name, within_s=SOON_S)
     print(f"all bound {time.monotonic() - ready_s:.2f} s after the Node was ready")
-    assert max(submissions(service, loads, since=since)) <= 3  # the others are not excluded
+    assert max(submissions(scheduler, loads, since=since)) <= 3  # the others are not excluded
 
 
+@with_settings(**NO_DRAIN)
 def test_where_only_a_full_host_is_ready_few_jobs_are_made_P32_P12(
-    workloads: WorkloadIndex, schedule: Serve
+    workloads: WorkloadIndex, scheduler: Service
 ) -> None:
     """Each Pod tries each unfit host once; then its job waits for the ready host."""
-    service = schedule(**NO_DRAIN)
-    pool = Pool(workloads, "one-ready", 3)
-    *unfit, full = pool.hosts
+    *unfit, full = workloads.pool("one-ready", 3)
     theirs = workloads.occupy(full)
-    pool.set_ready(*unfit, ready=False)
-    time.sleep(1)
-    since = service.mark()
-    loads = [pool.load() for _ in range(5)]
+    end_readiness(unfit)
+    since = scheduler.mark()
+    loads = load_pool(workloads, "one-ready", 5)
     time.sleep(MINUTE_S)
-    assert max(submissions(service, loads, since=since)) <= A_MINUTE_MAX
+    assert max(submissions(scheduler, loads, since=since)) <= A_MINUTE_MAX
     workloads.scancel(theirs)
     for load in loads:
         load.until(lambda load=load: load.node == full.name, within_s=SOON_S)
@@ -97,7 +86,7 @@ def test_where_only_a_full_host_is_ready_few_jobs_are_made_P32_P12(
 
 @contextmanager
 def suspending(workloads: WorkloadIndex, loads: list[Load]) -> Iterator[None]:
-    """Somebody suspends each of their jobs as soon as it runs."""
+    """Suspend each of their jobs as soon as it runs, as an administrator."""
     over = threading.Event()
     names = tuple(f"/{load.name}/" for load in loads)
 
@@ -118,17 +107,17 @@ def suspending(workloads: WorkloadIndex, loads: list[Load]) -> Iterator[None]:
         thread.join()
 
 
+@with_settings(hooks_url="http://127.0.0.1:1", **NO_DRAIN)
 def test_on_ready_hosts_too_no_pod_has_more_than_five_jobs_a_minute_P32(
-    workloads: WorkloadIndex, schedule: Serve
+    workloads: WorkloadIndex, scheduler: Service
 ) -> None:
     """The scripts' calls do not arrive, so half a second passes between start and binding."""
-    service = schedule(hooks_url="http://127.0.0.1:1", **NO_DRAIN)
-    pool = Pool(workloads, "ready", 2)
-    since = service.mark()
-    loads = [pool.load() for _ in range(3)]
+    workloads.pool("ready", 2)
+    since = scheduler.mark()
+    loads = load_pool(workloads, "ready", 3)
     with suspending(workloads, loads):
         eventually(lambda: all(len(load.jobs) > 1 for load in loads), "jobs are given up")
         assert not any(load.node for load in loads)
         time.sleep(MINUTE_S)
-        counts = submissions(service, loads, since=since)
+        counts = submissions(scheduler, loads, since=since)
     assert max(counts) <= A_MINUTE_MAX

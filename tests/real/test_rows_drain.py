@@ -31,21 +31,14 @@ def test_one_listing_precedes_more_than_50_drains_S0(stage: Stage, serve: Serve)
     try:
         service = serve(log_level="debug", **UNSEEN)
         eventually(lambda: all(host.drained_as(CORDONED) for host in hosts), "60 drained")
-        calls = [
-            (line["method"], line["path"])
-            for line in service.lines("request", host="slurm")
-            if "node" in line["path"]
-        ]
+        lines = service.lines("request", host="slurm")
+        calls = [(one["method"], one["path"]) for one in lines if "node" in one["path"]]
     finally:
         for host in hosts:
             host.uncordon()
     eventually(lambda: all(host.free for host in hosts), "60 lifted")
-    drained = calls[: calls.index(("POST", "/slurm/nodes/")) + 1]
-    assert drained == [
-        ("GET", "/slurm/nodes/"),
-        ("GET", "/slurm/nodes/"),
-        ("POST", "/slurm/nodes/"),
-    ]
+    get, post = (("GET", "/slurm/nodes/"), ("POST", "/slurm/nodes/"))
+    assert calls[: calls.index(post) + 1] == [get, get, post]
 
 
 @unseen
@@ -149,11 +142,15 @@ def test_a_cordoned_pod_is_drained_until_the_annotation_is_removed_S3(host: Host
     host.until_free()
 
 
-def test_a_pod_not_ready_for_longer_than_the_grace_period_is_drained_S4(host: Host) -> None:
-    host.set_pod_ready(ready=False)
-    assert stays(lambda: "DRAIN" not in host.state, for_s=0.7)
-    host.until_drained("k8s: pod not ready")
-    host.set_pod_ready(ready=True)
+@pytest.mark.parametrize(("kind", "grace_s"), [("pod", 0.7), ("node", 1.5)])
+def test_a_pod_or_node_not_ready_for_longer_than_the_grace_period_is_drained_S4_S8(
+    host: Host, kind: str, grace_s: float
+) -> None:
+    set_ready = {"pod": host.set_pod_ready, "node": host.set_node_ready}[kind]
+    set_ready(ready=False)
+    assert stays(lambda: "DRAIN" not in host.state, for_s=grace_s)
+    host.until_drained(f"k8s: {kind} not ready")
+    set_ready(ready=True)
     host.until_free()
 
 
@@ -217,22 +214,11 @@ def test_the_mark_names_a_pod_deleted_before_the_start_S7(
     host.until(lambda: host.mark)
     service.kill9()
     host.delete_pod()
-    host.until(lambda: host.pod_name not in _pod_names(stage))
+    pods = ("get", "pods", "-n", "slurm", "-o", "name")
+    host.until(lambda: host.pod_name not in stage.bed.kube.kubectl(*pods))
     assert host.free
     serve()
     host.until_drained("k8s: pod terminated")
-
-
-def _pod_names(stage: Stage) -> str:
-    return stage.bed.kube.kubectl("get", "pods", "-n", "slurm", "-o", "name")
-
-
-def test_a_node_not_ready_for_longer_than_the_grace_period_is_drained_S8(host: Host) -> None:
-    host.set_node_ready(ready=False)
-    assert stays(lambda: "DRAIN" not in host.state, for_s=1.5)
-    host.until_drained("k8s: node not ready")
-    host.set_node_ready(ready=True)
-    host.until_free()
 
 
 def test_a_deleted_node_is_drained_S8(host: Host) -> None:

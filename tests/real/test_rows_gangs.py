@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 
-from tests.real.conftest import Serve
-from tests.real.service import NAMESPACE, Service
+from tests.real.conftest import with_settings
+from tests.real.service import NAMESPACE, allow
 from tests.real.stage import PREFIX, eventually, stays
 from tests.real.testbed.rest import RestError
 from tests.real.workloads import FOREVER, Job, Load, WorkloadIndex, workload_spec
 
-pytestmark = [pytest.mark.real, pytest.mark.usefixtures("scheduler")]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.usefixtures("scheduler"),
+    with_settings(watch_namespace="slurm,gangs"),
+]
 
 POD_GROUPS: dict[str, Any] = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -76,11 +80,6 @@ Call = Callable[..., Any]
 
 
 @pytest.fixture
-def service(schedule: Serve) -> Service:
-    return schedule(watch_namespace="slurm,gangs")
-
-
-@pytest.fixture
 def call(workloads: WorkloadIndex) -> Call:
     """The API server, as its administrator."""
     return workloads.bed.kube.rest.call
@@ -88,8 +87,7 @@ def call(workloads: WorkloadIndex) -> Call:
 
 @pytest.fixture(scope="module", autouse=True)
 def _allowed(workloads: WorkloadIndex) -> None:
-    """Roles for workload Pods in one more namespace."""
-    workloads.allow("gangs")
+    allow(workloads.bed, "gangs")
 
 
 def gang(

@@ -10,21 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.real.conftest import Serve
-from tests.real.service import Service
+from tests.real.conftest import Serve, with_settings
+from tests.real.service import Service, allow
 from tests.real.stage import Host, eventually, stays
 from tests.real.workloads import FOREVER, Load, WorkloadIndex, all_jobs, lives, replaced, state_of
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("scheduler")]
-
-AT_ONCE = {"gate": "on"}
-WITHOUT_GATE = {"placeholder": "allocation", "gate": "off"}
-
-
-@pytest.fixture
-def service(schedule: Serve) -> Service:
-    """Script placeholders, as without a gate."""
-    return schedule()
 
 
 @pytest.fixture
@@ -158,7 +149,7 @@ def test_of_two_live_jobs_the_one_of_the_bound_pod_stays_P29(
 
 
 def test_a_job_cancelled_by_a_human_is_submitted_again_only_on_request_P17(
-    workloads: WorkloadIndex, schedule: Serve, host: Host
+    workloads: WorkloadIndex, scheduler: Service, host: Host
 ) -> None:
     blocker = workloads.occupy(host)
     load = workloads.load(host)
@@ -168,7 +159,7 @@ def test_a_job_cancelled_by_a_human_is_submitted_again_only_on_request_P17(
     load.until(lambda: load.annotation("cancelled") == f"{job}/")
     load.until(lambda: load.told("SlurmJobCancelled"))
     assert not load.live
-    schedule().restart()
+    scheduler.restart()
     assert stays(lambda: len(load.jobs) == 1)
     load.annotate(resubmit="1")
     load.until(lambda: load.live)
@@ -193,9 +184,8 @@ def test_of_two_live_jobs_of_an_unbound_pod_the_running_one_stays_P29(
 
 
 def test_a_job_of_another_cluster_or_scheduler_is_never_touched_P22(
-    workloads: WorkloadIndex, schedule: Serve, host: Host
+    workloads: WorkloadIndex, scheduler: Service, host: Host
 ) -> None:
-    service = schedule()
     load = workloads.load(host)
     load.until_bound()
     ours = json.loads(load.job["admin_comment"])["sunk-sync"]
@@ -210,7 +200,7 @@ def test_a_job_of_another_cluster_or_scheduler_is_never_touched_P22(
     mine = workloads.impostor(json.dumps({"sunk-sync": alien}), name="k8s/slurm/gone/00000000")
     eventually(lambda: not state_of(workloads.bed, mine), "the one that is ours ends")
     assert stays(lambda: all(state_of(workloads.bed, job) for job in jobs))
-    service.restart()
+    scheduler.restart()
     assert stays(lambda: all(state_of(workloads.bed, job) for job in jobs))
     workloads.scancel(*jobs)
 
@@ -248,18 +238,16 @@ def test_a_job_at_its_time_limit_ends_its_pod_P16(timed: Load) -> None:
 def test_a_job_without_a_pod_ends_only_on_evidence_P21(
     workloads: WorkloadIndex, schedule: Serve
 ) -> None:
-    workloads.allow("elsewhere")
+    allow(workloads.bed, "elsewhere")
     schedule(watch_namespace="slurm,elsewhere")
-    near, far = (
-        workloads.load(workloads.take()),
-        workloads.load(workloads.take(), namespace="elsewhere"),
-    )
+    near = workloads.load(workloads.take())
+    far = workloads.load(workloads.take(), namespace="elsewhere")
     for load in (near, far):
         load.until_bound()
     workloads.quit()
     for load in (near, far):
         load.delete(now=True)
-    workloads.allow("elsewhere", allowed=False)
+    allow(workloads.bed, "elsewhere", allowed=False)
     service = schedule()
     eventually(near.ended, "its Pod is gone")
     assert stays(lambda: far.job["job_state"] == ["RUNNING"], for_s=1.5)
@@ -267,11 +255,10 @@ def test_a_job_without_a_pod_ends_only_on_evidence_P21(
     workloads.scancel(far.job["job_id"])
 
 
+@with_settings(resubmit_cancelled="true")
 def test_resubmit_cancelled_submits_without_a_request_P17(
-    workloads: WorkloadIndex, schedule: Serve
+    workloads: WorkloadIndex, host: Host
 ) -> None:
-    host = workloads.take()
-    schedule(resubmit_cancelled="true")
     blocker = workloads.occupy(host)
     load = workloads.load(host)
     workloads.scancel(load.until_waits()["job_id"])
@@ -280,25 +267,25 @@ def test_resubmit_cancelled_submits_without_a_request_P17(
     load.until_bound()
 
 
+@with_settings(hooks_url="http://127.0.0.1:9")
 def test_missing_calls_of_placeholders_are_reported_L6(
-    workloads: WorkloadIndex, schedule: Serve
+    workloads: WorkloadIndex, scheduler: Service
 ) -> None:
     """The Pod is bound because the script writes `extra`."""
-    service = schedule(hooks_url="http://127.0.0.1:9")
     load = workloads.load(workloads.take())
     job = load.until_bound()
     unheard = "sunk_sync_placeholders_unheard"
-    eventually(lambda: service.metric(unheard) == 1, "the script is missed", within_s=60)
-    (line,) = service.lines("placeholders run, but never called the hooks server")
+    eventually(lambda: scheduler.metric(unheard) == 1, "the script is missed", within_s=60)
+    (line,) = scheduler.lines("placeholders run, but never called the hooks server")
     assert (line["level"], line["first"]) == ("warning", f"{job} {load.job['name']}")
     load.delete()
-    eventually(lambda: service.metric(unheard) == 0, "its job has ended", within_s=60)
+    eventually(lambda: scheduler.metric(unheard) == 0, "its job has ended", within_s=60)
 
 
+@with_settings(max_pod_ends_per_minute="1")
 def test_ends_for_failed_nodes_are_held_but_not_those_of_cancelled_jobs_P31(
-    workloads: WorkloadIndex, schedule: Serve
+    workloads: WorkloadIndex, scheduler: Service
 ) -> None:
-    service = schedule(max_pod_ends_per_minute="1")
     hosts = [workloads.take() for _ in range(4)]
     loads = [workloads.load(host, knobs=FOREVER) for host in hosts]
     jobs = [load.until_bound() for load in loads]
@@ -312,16 +299,16 @@ def test_ends_for_failed_nodes_are_held_but_not_those_of_cancelled_jobs_P31(
     workloads.scancel(jobs[3])
     loads[3].until(lambda: loads[3].terminating)
     assert stays(lambda: sum(load.terminating for load in failing) == 1, for_s=2)
-    assert service.metric("sunk_sync_rule_failures_total") == 0
+    assert scheduler.metric("sunk_sync_rule_failures_total") == 0
     for load in loads:
         load.let_end()
 
 
+@with_settings(placeholder="allocation", gate="off")
 def test_without_a_gate_a_host_is_drained_while_a_pod_outlives_its_job_P25(
-    workloads: WorkloadIndex, schedule: Serve, host: Host
+    workloads: WorkloadIndex, host: Host
 ) -> None:
     """An allocation has no process that keeps the host."""
-    schedule(**WITHOUT_GATE)
     load = workloads.load(host, knobs=FOREVER)
     workloads.scancel(load.until_bound())
     host.until_drained("k8s: pod still terminating")
@@ -361,10 +348,10 @@ def test_for_a_silent_node_the_job_stays_and_an_event_explains_P25b(
     host.set_node_ready(ready=True)
 
 
+@with_settings(gate="on")
 def test_a_pod_preempted_before_its_binding_gets_a_new_job_P17(
-    workloads: WorkloadIndex, schedule: Serve, host: Host
+    workloads: WorkloadIndex, host: Host
 ) -> None:
-    schedule(**AT_ONCE)
     first = workloads.load(host, knobs=FOREVER)
     workloads.scancel(first.until_bound())
     first.until(lambda: first.terminating)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.real.conftest import Serve
+from tests.real.conftest import Serve, with_settings
 from tests.real.service import MANIFESTS, Service
 from tests.real.stage import Host, eventually, stays
 from tests.real.workloads import (
@@ -22,8 +22,8 @@ from tests.real.workloads import (
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("scheduler")]
 
-AT_ONCE = {"gate": "on"}
-"""Allocations, which do not wait for slurmctld's tick."""
+at_once = with_settings(gate="on")
+"""With allocations, which do not wait for slurmctld's tick."""
 STRICT = {
     "unsupported": "refuse",
     "refuse_static_cpu": "true",
@@ -39,12 +39,6 @@ AFFINITY = {
 
 
 @pytest.fixture
-def service(schedule: Serve) -> Service:
-    """Script placeholders, as without a gate."""
-    return schedule()
-
-
-@pytest.fixture
 def host(workloads: WorkloadIndex) -> Host:
     return workloads.take()
 
@@ -55,26 +49,26 @@ def pinned(**resources: str) -> list[dict[str, Any]]:
     return [{**container, "resources": {"requests": resources, "limits": resources}}]
 
 
+@at_once
 def test_a_pod_bound_within_a_second_costs_only_the_binding_P1(
-    workloads: WorkloadIndex, schedule: Serve, host: Host
+    workloads: WorkloadIndex, scheduler: Service, host: Host
 ) -> None:
-    service = schedule(**AT_ONCE)
-    since = service.mark()
+    since = scheduler.mark()
     load = workloads.load(host)
     job_id = load.until_bound()
     assert load.node == host.name
     assert str(load.job["job_id"]) == job_id == load.annotation("job-id")
     load.until(lambda: load.told("Scheduled"))
-    written = [line["action"] for line in service.writes(since=since, pod=load.path)]
+    written = [line["action"] for line in scheduler.writes(since=since, pod=load.path)]
     assert written == ["bind", "record-event"]
     managers = {one["manager"] for one in load.pod["metadata"]["managedFields"]}
     assert not [one for one in managers if one.startswith("sunk-sync-")]
 
 
+@at_once
 def test_no_pod_is_bound_beside_one_whose_job_has_ended_P11(
-    workloads: WorkloadIndex, schedule: Serve, host: Host
+    workloads: WorkloadIndex, host: Host
 ) -> None:
-    schedule(**AT_ONCE)
     first = workloads.load(host, knobs=FOREVER)
     workloads.scancel(first.until_bound())
     first.until(lambda: first.terminating)
@@ -88,10 +82,10 @@ def test_no_pod_is_bound_beside_one_whose_job_has_ended_P11(
     assert "DRAIN" not in host.state
 
 
+@at_once
 def test_a_single_pod_is_allocated_at_once_if_a_host_is_free_P11a(
-    workloads: WorkloadIndex, schedule: Serve
+    workloads: WorkloadIndex, scheduler: Service
 ) -> None:
-    service = schedule(**AT_ONCE)
     times = []
     for _ in range(3):
         host = workloads.take()
@@ -105,7 +99,7 @@ def test_a_single_pod_is_allocated_at_once_if_a_host_is_free_P11a(
     full = workloads.take()
     blocker = workloads.occupy(full)
     eventually(lambda: "ALLOCATED" in full.state, "seen full")
-    service.settle()
+    scheduler.settle()
     load = workloads.load(full)
     load.until(lambda: load.live)
     assert len(load.jobs) == 1, load
@@ -132,10 +126,7 @@ def test_a_waiting_pod_shows_slurms_reason_P1(workloads: WorkloadIndex, host: Ho
 def test_a_pod_with_scheduling_gates_gets_no_job_P1(workloads: WorkloadIndex, host: Host) -> None:
     load = workloads.load(host, schedulingGates=[{"name": "later.example/gate"}])
     assert stays(lambda: not load.jobs)
-    path = f"/api/v1/namespaces/{load.namespace}/pods/{load.name}"
-    patch = {"spec": {"schedulingGates": None}}
-    content_type = "application/merge-patch+json"
-    workloads.bed.kube.rest.call("PATCH", path, patch, content_type=content_type)
+    workloads.bed.kube.patch_pod(load.name, load.namespace, {"spec": {"schedulingGates": None}})
     load.until_bound()
     assert len(load.jobs) == 1
 
@@ -165,9 +156,7 @@ def test_an_invalid_pod_is_refused_at_once_P2_P3_P4(workloads: WorkloadIndex) ->
 def test_hosts_that_cannot_take_the_pod_are_excluded_from_its_job_P7(
     workloads: WorkloadIndex,
 ) -> None:
-    fit, tainted = workloads.take(), workloads.take()
-    for one in (fit, tainted):
-        label(one, pool="seven")
+    fit, tainted = workloads.pool("seven")
     taint(tainted)
     load = workloads.load(nodeSelector={"pool": "seven"})
     load.until_bound()
@@ -186,9 +175,7 @@ def test_hosts_that_cannot_take_the_pod_are_excluded_from_its_job_P7(
 def test_the_exclusions_of_a_job_that_waits_follow_taints_and_labels_P7(
     workloads: WorkloadIndex,
 ) -> None:
-    bad, good, late = workloads.take(), workloads.take(), workloads.take()
-    for one in (bad, good):
-        label(one, pool="renewed")
+    bad, good = workloads.pool("renewed")
     blockers = workloads.occupy(bad), workloads.occupy(good)
     load = workloads.load(nodeSelector={"pool": "renewed"})
     first = load.until_waits()
@@ -197,7 +184,7 @@ def test_the_exclusions_of_a_job_that_waits_follow_taints_and_labels_P7(
     assert good.name not in workloads.expand(load.job["excluded_nodes"])
     workloads.scancel(blockers[0])
     assert stays(lambda: not load.node)
-    label(late, pool="renewed")
+    (late,) = workloads.pool("renewed", 1)
     load.until_bound(within_s=75)
     assert load.node == late.name
     (only,) = load.jobs
@@ -206,12 +193,11 @@ def test_the_exclusions_of_a_job_that_waits_follow_taints_and_labels_P7(
 
 
 def test_nothing_is_submitted_while_no_host_fits_P7(workloads: WorkloadIndex) -> None:
-    host = workloads.take()
     load = workloads.load(nodeSelector={"pool": "nowhere"})
     load.until(lambda: load.condition("PodScheduled")[:2] == ("False", "Unschedulable"))
     load.until(lambda: load.message in load.told("FailedScheduling"))
     assert stays(lambda: not load.jobs)
-    label(host, pool="nowhere")
+    (host,) = workloads.pool("nowhere", 1)
     load.until_bound()
     assert load.node == host.name
 
@@ -219,9 +205,7 @@ def test_nothing_is_submitted_while_no_host_fits_P7(workloads: WorkloadIndex) ->
 def test_watch_all_pods_counts_pods_of_others_P28(
     workloads: WorkloadIndex, schedule: Serve
 ) -> None:
-    full, other = workloads.take(), workloads.take()
-    for one in (full, other):
-        label(one, pool="eight")
+    full, other = workloads.pool("eight")
     workloads.bed.kube.kubectl("apply", "-k", MANIFESTS.parent / "all-pods")
     theirs = workloads.load(
         nodeName=full.name, schedulerName="other", containers=pinned(cpu="15", memory="64Mi")
@@ -254,18 +238,22 @@ def test_rules_that_slurm_cannot_enforce_give_a_warning_P8_P27(
 
 
 def test_a_refused_pod_is_submitted_again_only_after_a_change_P10(
-    workloads: WorkloadIndex, service: Service, host: Host
+    workloads: WorkloadIndex, scheduler: Service, host: Host
 ) -> None:
-    since = service.mark()
+    since = scheduler.mark()
     load = workloads.load(host, annotations={"partition": "nowhere"})
     load.until(lambda: load.told("SlurmRefused"))
     assert "(2000)" in load.message
     assert load.message in load.told("SlurmRefused")
-    name = f"k8s/{load.path}/"
-    assert stays(lambda: len(submissions(service, name, since)) == 1, for_s=2)
+
+    def submissions() -> int:
+        lines = scheduler.writes("submit-job", since=since)
+        return sum(line["job"].startswith(f"k8s/{load.path}/") for line in lines)
+
+    assert stays(lambda: submissions() == 1, for_s=2)
     load.annotate(partition="main")
     load.until_bound()
-    assert len(submissions(service, name, since)) == 2
+    assert submissions() == 2
 
 
 def test_a_pod_is_bound_once_the_script_of_its_job_has_started_P11_P24(
@@ -282,9 +270,7 @@ def test_a_pod_is_bound_once_the_script_of_its_job_has_started_P11_P24(
 
 
 def test_a_job_on_an_unfit_host_is_replaced_P12(workloads: WorkloadIndex) -> None:
-    bad, good = workloads.take(), workloads.take()
-    for one in (bad, good):
-        label(one, pool="twelve")
+    bad, good = workloads.pool("twelve")
     blockers = workloads.occupy(bad), workloads.occupy(good)
     load = workloads.load(nodeSelector={"pool": "twelve"})
     first = load.until_waits()
@@ -316,17 +302,13 @@ def test_deleting_an_unbound_pod_ends_its_job_P13(workloads: WorkloadIndex, host
     workloads.scancel(blocker)
 
 
-def test_strict_settings_refuse_and_map_P8_P9_P27(
-    workloads: WorkloadIndex, schedule: Serve
-) -> None:
-    schedule(**STRICT)
+@with_settings(**STRICT)
+def test_strict_settings_refuse_and_map_P8_P9_P27(workloads: WorkloadIndex) -> None:
     for name in ("urgent", "weighty"):
-        path = "/apis/scheduling.k8s.io/v1/priorityclasses"
-        workloads.bed.kube.rest.call("POST", path, {"metadata": {"name": name}, "value": 10})
-    spread, static = (
-        workloads.load(affinity=AFFINITY),
-        workloads.load(containers=pinned(cpu="2", memory="1Gi")),
-    )
+        body = {"metadata": {"name": name}, "value": 10}
+        workloads.bed.kube.rest.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+    spread = workloads.load(affinity=AFFINITY)
+    static = workloads.load(containers=pinned(cpu="2", memory="1Gi"))
     urgent = workloads.load(workloads.take(), priorityClassName="urgent")
     weighty = workloads.load(workloads.take(), priorityClassName="weighty")
     wins = workloads.load(
@@ -341,16 +323,6 @@ def test_strict_settings_refuse_and_map_P8_P9_P27(
         load.until(lambda load=load: load.told("InvalidPod"))
         assert not load.jobs
     assert "podAntiAffinity" in spread.message
-
-
-def submissions(service: Service, name: str, since: int) -> list[Any]:
-    written = service.writes("submit-job", since=since)
-    return [line for line in written if line["job"].startswith(name)]
-
-
-def label(host: Host, **labels: str) -> None:
-    words = [f"{name}={value}" for name, value in labels.items()]
-    host.bed.kube.kubectl("label", "node", host.name, *words)
 
 
 def taint(host: Host) -> None:

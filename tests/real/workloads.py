@@ -222,9 +222,15 @@ class WorkloadIndex(Stage):
             annotations={**prefixed(annotations or {}), **(knobs or {})},
             spec={**workload_spec(), **pinned, **spec},
         )
-        path = f"/api/v1/namespaces/{namespace}/pods"
-        created = self.bed.kube.rest.call("POST", path, made)
-        return Load(self.bed, name, namespace=namespace, uid=created["metadata"]["uid"])
+        uid = self.bed.kube.create_pod(made)
+        return Load(self.bed, name, namespace=namespace, uid=uid)
+
+    def pool(self, name: str, size: int = 2) -> list[Host]:
+        """Take hosts and label their Nodes `pool`: a nodeSelector chooses among them."""
+        hosts = [self.take() for _ in range(size)]
+        for host in hosts:
+            self.bed.kube.kubectl("label", "node", host.name, f"pool={name}")
+        return hosts
 
     def occupy(self, host: Host) -> str:
         """Submit another user's job that holds the whole host; return its id."""

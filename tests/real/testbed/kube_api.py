@@ -30,6 +30,10 @@ class KubeApi:
                 threads.map(self._create_all, (objects[i::CONNECTIONS] for i in range(CONNECTIONS)))
             )
 
+    def create_pod(self, pod: Object) -> str:
+        """Create the Pod; return its UID."""
+        return str(self.rest.call("POST", _collection(pod), pod)["metadata"]["uid"])
+
     def _create_all(self, objects: Iterable[Object]) -> None:
         connection = self.rest.connect()
         try:
@@ -65,9 +69,17 @@ class KubeApi:
     def pod(self, name: str, namespace: str = "default") -> Any:
         return self.rest.call("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
 
+    def pod_if_any(self, name: str, namespace: str) -> Any:
+        """Return the Pod; None if it is gone."""
+        try:
+            return self.pod(name, namespace)
+        except RestError as error:
+            if error.status != 404:
+                raise
+            return None
+
     def cordon(self, name: str, *, unschedulable: bool = True) -> None:
-        patch = {"spec": {"unschedulable": unschedulable or None}}
-        self.rest.call("PATCH", f"/api/v1/nodes/{name}", patch, content_type=MERGE_PATCH)
+        self.patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": unschedulable or None}})
 
     def annotate_node(self, name: str, annotations: Mapping[str, str | None]) -> None:
         self._annotate(f"/api/v1/nodes/{name}", annotations)
@@ -78,8 +90,14 @@ class KubeApi:
         self._annotate(f"/api/v1/namespaces/{namespace}/pods/{name}", annotations)
 
     def _annotate(self, path: str, annotations: Mapping[str, str | None]) -> None:
-        patch = {"metadata": {"annotations": dict(annotations)}}
+        self.patch(path, {"metadata": {"annotations": dict(annotations)}})
+
+    def patch(self, path: str, patch: Object) -> None:
+        """Send a merge patch."""
         self.rest.call("PATCH", path, patch, content_type=MERGE_PATCH)
+
+    def patch_pod(self, name: str, namespace: str, patch: Object) -> None:
+        self.patch(f"/api/v1/namespaces/{namespace}/pods/{name}", patch)
 
     def set_node_ready(self, name: str, *, ready: bool) -> None:
         """Set the Ready condition to True or Unknown, as kubelet and node controller do."""
