@@ -6,12 +6,13 @@ because that test reads them back.
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from tests.real.refusals import Refusal
 from tests.real.slurm_jobs import ALICE, BOTH, OLD, Jobs, number, versions_by
-from tests.real.testbed import SlurmConf
+from tests.real.testbed import SlurmConf, SlurmServer
 
 Waiting = Iterable[tuple[str, int]]
 
@@ -127,9 +128,16 @@ QOS = (
 )
 
 
-def make_accounts(jobs: Jobs) -> None:
+@contextmanager
+def accounted(version: str) -> Iterator[Jobs]:
+    """Start a Slurm with slurmdbd, and a QOS or an account for each limit."""
+    with SlurmServer(version, CONF) as slurm:
+        make_accounts(slurm)
+        yield Jobs(slurm)
+
+
+def make_accounts(slurm: SlurmServer) -> None:
     """Give root every QOS and account; give alice the account games."""
-    slurm = jobs.slurm
     lines = [f"add qos {name} {limit}" for name, (limit, _) in QOS_LIMITS.items()]
     lines += [f"add qos {one}" for one in QOS]
     names = [*QOS_LIMITS, *(one.partition(" ")[0] for one in QOS)]

@@ -10,8 +10,9 @@ from typing import Any
 
 from sunk_sync.server.tokens import GATE, make_token, new_key
 from tests.real.service import NAMESPACE, QUICK, Service, install
-from tests.real.stage import PREFIX, eventually
+from tests.real.stage import annotation, eventually, prefixed
 from tests.real.testbed import Bed, RestError, SlurmConf, kube_objects
+from tests.real.testbed.closing import Closing
 from tests.real.testbed.kube import REPOSITORY
 from tests.real.testbed.kubelet import END_DELAY
 from tests.real.testbed.ports import Ports
@@ -48,7 +49,6 @@ QOS = {
     "high": ("Preempt=low,grace,again",),
     "single": ("MaxJobsPerUser=1",),
 }
-Row = Mapping[str, Any]
 
 
 def pod_conf(slurmds: int, *, kill_wait_s: int = 4, **more: Any) -> SlurmConf:
@@ -62,7 +62,7 @@ def pod_conf(slurmds: int, *, kill_wait_s: int = 4, **more: Any) -> SlurmConf:
     )
 
 
-class PodBed:
+class PodBed(Closing):
     """Pods and jobs on one test bed, created and read without our code."""
 
     def __init__(self, bed: Bed) -> None:
@@ -135,21 +135,17 @@ class PodBed:
         `annotations` are ours, without prefix and with `_` for `-`. The Pod can run on `host` only.
         """
         pod = kube_objects.pod(name, namespace=NAMESPACE, spec=_spec(cpus))
-        ours = {PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
         if host:
-            ours[PREFIX + "required-nodes"] = host
-        pod["metadata"]["annotations"] = {END_DELAY: str(end_s), **ours}
-        path = f"/api/v1/namespaces/{NAMESPACE}/pods"
-        return str(self.bed.kube.rest.call("POST", path, pod)["metadata"]["uid"])
+            annotations["required_nodes"] = host
+        pod["metadata"]["annotations"] = {END_DELAY: str(end_s), **prefixed(annotations)}
+        return self.bed.kube.create_pod(pod)
 
     def pod(self, name: str) -> Any:
         """Return the Pod; None if it is gone."""
-        try:
-            return self.bed.kube.pod(name, NAMESPACE)
-        except RestError as error:
-            if error.status != 404:
-                raise
-            return None
+        return self.bed.kube.pod_if_any(name, NAMESPACE)
+
+    def annotate(self, name: str, **annotations: str) -> None:
+        self.bed.kube.annotate_pod(name, NAMESPACE, prefixed(annotations))
 
     def delete_pod(self, name: str, *, grace_s: int | None = None) -> None:
         with contextlib.suppress(RestError):
@@ -163,8 +159,7 @@ class PodBed:
     def job_of(self, name: str) -> str:
         """Return annotation job-id."""
         pod = self.pod(name)
-        annotations = pod["metadata"].get("annotations", {}) if pod else {}
-        return str(annotations.get(PREFIX + "job-id", ""))
+        return (annotation(pod, "job-id") or "") if pod else ""
 
     def ours(self) -> list[Any]:
         """Return all our Pods."""
@@ -262,7 +257,7 @@ class PodBed:
         return answer
 
 
-def _spec(cpus: int) -> Row:
+def _spec(cpus: int) -> Mapping[str, Any]:
     requests = {"cpu": str(cpus), "memory": "1Gi"}
     container = {**kube_objects.CONTAINER, "resources": {"requests": requests}}
     return {
@@ -275,12 +270,8 @@ def _spec(cpus: int) -> Row:
 @contextlib.contextmanager
 def pod_bed(version: str, conf: SlurmConf) -> Iterator[PodBed]:
     """Start both servers with everything installed; remove all afterwards."""
-    with Bed.start(slurm=version, conf=conf) as bed:
-        made = PodBed(bed)
-        try:
-            yield made
-        finally:
-            made.close()
+    with Bed.start(slurm=version, conf=conf) as bed, PodBed(bed) as made:
+        yield made
 
 
 @contextlib.contextmanager

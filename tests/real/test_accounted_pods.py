@@ -1,30 +1,26 @@
 """Pods on a Slurm with accounting: their conditions, and a token without rights."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
-from tests.real.conftest import require
+from tests.real.conftest import for_each_slurm
 from tests.real.pod_bed import PodBed, qos_bed
-from tests.real.service import NAMESPACE, Service
+from tests.real.service import Service
 from tests.real.stage import PREFIX, stays
-from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
+from tests.real.testbed.kube_objects import conditions
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(200)]
-HIDDEN = "PrivateData=jobs"
 
 
-@pytest.fixture(scope="module", params=SLURM_SUITES)
-def bed(request: pytest.FixtureRequest) -> Iterator[PodBed]:
-    require(kube=KUBE_DEFAULT, slurm=request.param)
-    with qos_bed(request.param, 2, HIDDEN) as made:
-        made.set_gate(on=True)
-        yield made
+bed = for_each_slurm(lambda version: qos_bed(version, 2, "PrivateData=jobs"))
 
 
 @pytest.fixture
 def service(bed: PodBed) -> Iterator[Service]:
+    bed.set_gate(on=True)
     with bed.service(gate=True) as service:
         yield service
         service.put_token(bed.bed.slurm.token())
@@ -33,15 +29,8 @@ def service(bed: PodBed) -> Iterator[Service]:
 
 def message(bed: PodBed, name: str) -> str:
     """Return the message of PodScheduled=False."""
-    for one in bed.pod(name)["status"].get("conditions", []):
-        if (one["type"], one["status"]) == ("PodScheduled", "False"):
-            return str(one.get("message", ""))
-    return ""
-
-
-def annotate(bed: PodBed, name: str, **annotations: str) -> None:
-    ours = {PREFIX + key: value for key, value in annotations.items()}
-    bed.bed.kube.annotate_pod(name, NAMESPACE, ours)
+    one = conditions(bed.pod(name)).get("PodScheduled", {})
+    return str(one.get("message", "")) if one.get("status") == "False" else ""
 
 
 def job(bed: PodBed, name: str) -> Any:
@@ -62,7 +51,7 @@ def test_an_unknown_account_or_qos_is_reported_and_can_be_corrected_P10(
     bed.make_pod(name, **wrong)
     bed.until(lambda: f"({number})" in message(bed, name), f"{number} is told")
     assert f"annotation {PREFIX}{field}" in message(bed, name)
-    annotate(bed, name, **{field: right})
+    bed.annotate(name, **{field: right})
     bed.until_bound(name)
     assert job(bed, name)[field] == right
 
@@ -84,13 +73,14 @@ def test_a_waiting_pod_gets_the_account_and_qos_of_its_edit_P20(bed: PodBed) -> 
     bed.until_bound("one")
     bed.make_pod("edited", qos="single")
     bed.until(lambda: "QOSMaxJobsPerUserLimit" in message(bed, "edited"), "it waits")
-    annotate(bed, "edited", qos="high", account="games")
+    bed.annotate("edited", qos="high", account="games")
     bed.until_bound("edited")
     assert (job(bed, "edited")["qos"], job(bed, "edited")["account"]) == ("high", "games")
 
 
 def test_jobs_hidden_from_the_token_do_not_count_as_lost_P30(bed: PodBed) -> None:
     """A token without rights does not list the jobs of other users."""
+    bed.set_gate(on=True)
     with bed.service(gate=True, lost_job="end") as service:
         bed.make_pod("kept", qos="low")
         bed.until_bound("kept")
@@ -98,7 +88,8 @@ def test_jobs_hidden_from_the_token_do_not_count_as_lost_P30(bed: PodBed) -> Non
         service.kill9()
         service.put_token(bed.bed.slurm.token(user="alice"))
         service.start()
-        bed.until(lambda: any("PrivateData" in one["why"] for one in lost(service)), "it says so")
+        lost = partial(service.lines, "source lost", since=service.begun, source="jobs")
+        bed.until(lambda: any("PrivateData" in one["why"] for one in lost()), "it says so")
         assert stays(lambda: job(bed, "kept")["job_id"] == theirs, for_s=4)
         assert "deletionTimestamp" not in bed.pod("kept")["metadata"]
         service.put_token(bed.bed.slurm.token())
@@ -106,7 +97,3 @@ def test_jobs_hidden_from_the_token_do_not_count_as_lost_P30(bed: PodBed) -> Non
         bed.until_bound("next")
         assert job(bed, "kept")["job_id"] == theirs
         bed.clear()
-
-
-def lost(service: Service) -> list[Any]:
-    return service.lines("source lost", since=service.begun, source="jobs")

@@ -7,24 +7,16 @@ import pytest
 
 from sunk_sync.core.translate.pending import in_words
 from tests.real import limits
-from tests.real.conftest import require
+from tests.real.conftest import for_each_slurm
 from tests.real.limits import ACCOUNT_LIMITS, ASKED, QOS_LIMITS
 from tests.real.slurm_jobs import Jobs
 from tests.real.test_pending import check_error, refused
-from tests.real.testbed import BedError, RestError, SlurmServer
-from tests.real.testbed.cache import SLURM_SUITES
+from tests.real.testbed import BedError, RestError
 
 pytestmark = pytest.mark.real
 
 
-@pytest.fixture(scope="module", params=SLURM_SUITES)
-def accounted(request: pytest.FixtureRequest) -> Iterator[Jobs]:
-    """A Slurm with slurmdbd, and a QOS or an account for each limit."""
-    require(slurm=request.param)
-    with SlurmServer(request.param, limits.CONF) as slurm:
-        jobs = Jobs(slurm)
-        limits.make_accounts(jobs)
-        yield jobs
+accounted = for_each_slurm(limits.accounted, kube=None)
 
 
 @pytest.fixture

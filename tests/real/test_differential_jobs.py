@@ -5,14 +5,15 @@ gates. Each step compares the response, all jobs of the scenario, and all nodes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
-from tests.real.conftest import require
+from tests.real.conftest import for_each_slurm
 from tests.real.job_sides import PLACE, EmbeddedJobs, Json, RealJobs, Side, Step, begin, conf, play
 from tests.real.test_differential_slurm import Act, Rest, differences, drain, get, post
 from tests.real.testbed import SlurmServer
-from tests.real.testbed.cache import SLURM_SUITES
 
 pytestmark = pytest.mark.real
 
@@ -269,31 +270,21 @@ GATES: Mapping[str, Sequence[Step]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=SLURM_SUITES)
-def sides(request: pytest.FixtureRequest) -> Iterator[Sequence[Side]]:
-    require(slurm=request.param)
-    with SlurmServer(request.param, conf()) as server:
+@contextmanager
+def both(version: str, *, gated: bool = False) -> Iterator[Sequence[Side]]:
+    """Open both Slurms; `gated`: with a PrologSlurmctld."""
+    with SlurmServer(version, conf()) as server:
         real = RealJobs(server)
-        start_first(real)
-        yield real, EmbeddedJobs(server)
+        if gated:
+            real.gated()
+        begin(real)
+        real.rest(submit())
+        real.act(RUNS)  # a new slurmctld takes seconds for its first batch job
+        yield real, EmbeddedJobs(server, gated=gated)
 
 
-@pytest.fixture(scope="module", params=SLURM_SUITES)
-def gated(request: pytest.FixtureRequest) -> Iterator[Sequence[Side]]:
-    """Both, with a PrologSlurmctld."""
-    require(slurm=request.param)
-    with SlurmServer(request.param, conf()) as server:
-        real = RealJobs(server)
-        real.gated()
-        start_first(real)
-        yield real, EmbeddedJobs(server, gated=True)
-
-
-def start_first(real: Side) -> None:
-    """Run a first job: a new slurmctld takes seconds for its first batch job."""
-    begin(real)
-    real.rest(submit())
-    real.act(RUNS)
+sides = for_each_slurm(both, kube=None)
+gated = for_each_slurm(partial(both, gated=True), kube=None)
 
 
 def compare(sides: Sequence[Side], steps: Sequence[Step]) -> None:

@@ -9,6 +9,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from random import Random
@@ -25,9 +26,8 @@ from sunk_sync.embedded.slurm.model.tokens import Tokens
 from sunk_sync.embedded.slurm.node_update import Update
 from sunk_sync.embedded.slurm.slurm import SlurmWorld
 from sunk_sync.embedded.wire import Question
-from tests.real.conftest import require
+from tests.real.conftest import for_each_slurm
 from tests.real.testbed import SlurmConf, SlurmServer
-from tests.real.testbed.cache import SLURM_SUITES
 from tests.real.testbed.errors import BedError
 from tests.real.testbed.sandbox import wait_until
 
@@ -827,12 +827,14 @@ MACHINES: Mapping[str, Sequence[Step]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=SLURM_SUITES)
-def machines(request: pytest.FixtureRequest) -> Iterator[Sequence[Side]]:
-    """A cluster with power saving, reboots and GPUs."""
-    require(slurm=request.param)
-    with SlurmServer(request.param, SlurmConf(slurmds=3, gpus=2, extra_lines=POWER)) as server:
+@contextmanager
+def with_power(version: str) -> Iterator[Sequence[Side]]:
+    """Open both with power saving, reboots and GPUs."""
+    with SlurmServer(version, SlurmConf(slurmds=3, gpus=2, extra_lines=POWER)) as server:
         yield Real(server), Embedded(server)
+
+
+machines = for_each_slurm(with_power, kube=None)
 
 
 @pytest.mark.parametrize("name", MACHINES)

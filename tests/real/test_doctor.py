@@ -2,26 +2,24 @@
 
 import io
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from sunk_sync.cli.doctor import doctor
 from sunk_sync.settings.sources import load
+from tests.real.conftest import for_each_slurm
+from tests.real.service import MANIFESTS
 from tests.real.testbed import Bed, KubeServer, SlurmConf
 
 pytestmark = pytest.mark.real
-
-MANIFESTS = Path(__file__).parent.parent.parent / "deploy" / "manifests"
 
 
 class Installation:
     """A test bed, the account of the manifests and a token file."""
 
-    def __init__(self, bed: Bed, folder: Path) -> None:
+    def __init__(self, bed: Bed) -> None:
         self.bed = bed
-        self.token_file = folder / "token"
+        self.token_file = bed.kube.directory / "doctor.token"
         self.renew_token()
         bed.kube.kubectl("apply", "-k", str(MANIFESTS))
         self.put_key(bed.kube, "0123456789abcdef")
@@ -51,13 +49,12 @@ class Installation:
         return await doctor(load(given, {}, "slurm"), file), file.getvalue()
 
 
-@pytest.fixture(scope="module", params=["26.05", "24.11"])
-def installation(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Installation]:
-    conf = SlurmConf(slurmds=2, kill_wait_s=2)
-    with Bed.start(slurm=request.param, kube="1.35.4", conf=conf) as bed:
-        yield Installation(bed, tmp_path_factory.mktemp("doctor"))
+server_bed = for_each_slurm(lambda version: Bed.start(slurm=version, conf=SlurmConf(slurmds=2)))
+
+
+@pytest.fixture(scope="module")
+def installation(server_bed: Bed) -> Installation:
+    return Installation(server_bed)
 
 
 async def test_a_correct_installation_has_no_findings(installation: Installation) -> None:

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.real.conftest import check_health, require
+from tests.real.conftest import check_health, for_each_slurm
 from tests.real.pod_bed import PodBed, pod_bed, pod_conf
 from tests.real.service import NAMESPACE, Service
 from tests.real.stage import stays
 from tests.real.tap import Tap, tapped_kubeconfig
-from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
 
 SIZE = 3
 
@@ -41,11 +40,7 @@ class Ambush:
         return True
 
 
-@pytest.fixture(scope="module", params=SLURM_SUITES)
-def bed(request: pytest.FixtureRequest) -> Iterator[PodBed]:
-    require(kube=KUBE_DEFAULT, slurm=request.param)
-    with pod_bed(request.param, pod_conf(SIZE)) as made:
-        yield made
+bed = for_each_slurm(lambda version: pod_bed(version, pod_conf(SIZE)))
 
 
 @pytest.fixture(scope="module")

@@ -23,9 +23,9 @@ from sunk_sync.server.placeholder import script_of
 from sunk_sync.server.tokens import GATE, make_token, new_key
 from sunk_sync.settings.types import Address
 from sunk_sync.telemetry.exchange import Called
-from tests.real.conftest import require
+from tests.real.conftest import for_each_slurm
 from tests.real.testbed import SlurmConf, SlurmServer
-from tests.real.testbed.cache import SLURM_SUITES
+from tests.real.testbed.closing import Closing
 from tests.real.testbed.rest import RestError
 from tests.real.testbed.sandbox import wait_until
 
@@ -137,7 +137,7 @@ class Door:
         self.answer(*(AnswerGate(call.call, name, go=True, why="") for name in call.slurm_nodes))
 
 
-class Bed:
+class Bed(Closing):
     """One Slurm with our scripts installed, and the hooks server."""
 
     def __init__(self, version: str) -> None:
@@ -217,14 +217,7 @@ class Bed:
         self.door.close()
 
 
-@pytest.fixture(scope="module", params=SLURM_SUITES)
-def shared(request: pytest.FixtureRequest) -> Iterator[Bed]:
-    require(slurm=request.param)
-    bed = Bed(request.param)
-    try:
-        yield bed
-    finally:
-        bed.close()
+shared = for_each_slurm(Bed, kube=None)
 
 
 @pytest.fixture

@@ -6,16 +6,14 @@
 import os
 import random
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from tests.real.churn import Churn, faults
-from tests.real.conftest import check_health, require
+from tests.real.conftest import check_health, for_each_slurm
 from tests.real.service import QUICK, Service, install
 from tests.real.stage import Host, eventually
 from tests.real.testbed import Bed, SlurmConf
-from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
 
 KILLS = int(os.environ.get("SUNK_SYNC_KILLS", "5"))
 SEED = int(os.environ.get("SUNK_SYNC_SEED", str(random.randrange(10**6))))
@@ -27,19 +25,14 @@ PACED_S = 1.2
 pytestmark = [pytest.mark.real, pytest.mark.timeout(60 + 60 * KILLS)]
 
 
-@pytest.fixture(scope="module", params=SLURM_SUITES)
-def own_bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
-    """Hosts that no other test changes."""
-    require(kube=KUBE_DEFAULT, slurm=request.param)
-    with Bed.start(slurm=request.param, conf=SlurmConf(slurmds=HOSTS)) as bed:
-        install(bed)
-        yield bed
+own_bed = for_each_slurm(lambda version: Bed.start(slurm=version, conf=SlurmConf(slurmds=HOSTS)))
 
 
 def test_after_kills_at_random_moments_every_host_converges_F1(own_bed: Bed) -> None:
     """Each cause is drained with its reason; each human's drain is unchanged."""
     print(f"SUNK_SYNC_SEED={SEED} SUNK_SYNC_KILLS={KILLS}")
     moments = random.Random(SEED)
+    install(own_bed)
     hosts = [Host(own_bed, name) for name in own_bed.slurm.conf.names]
     churn = Churn(hosts, seed=SEED)
     service = Service(own_bed, **{**QUICK, "not_ready_grace": "500ms"})

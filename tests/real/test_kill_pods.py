@@ -11,16 +11,14 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
-from tests.real.conftest import require
+from tests.real.conftest import for_each_slurm
 from tests.real.pod_bed import PodBed, pod_bed, pod_conf
 from tests.real.service import NAMESPACE, Service
 from tests.real.stage import PREFIX
 from tests.real.tap import Tap, tapped_kubeconfig
-from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
 
 ALL = os.environ.get("SUNK_SYNC_POINTS") == "all"
 SEED = int(os.environ.get("SUNK_SYNC_SEED", str(random.randrange(10**6))))
@@ -83,11 +81,7 @@ def spoken(method: str, path: str) -> str:
     return f"{method} {'/'.join([parts[4], *parts[6:]])}"
 
 
-@pytest.fixture(scope="module", params=SLURM_SUITES)
-def bed(request: pytest.FixtureRequest) -> Iterator[PodBed]:
-    require(kube=KUBE_DEFAULT, slurm=request.param)
-    with pod_bed(request.param, pod_conf(2)) as made:
-        yield made
+bed = for_each_slurm(lambda version: pod_bed(version, pod_conf(2)))
 
 
 def test_after_a_kill_at_any_write_every_pod_has_one_job_F1(bed: PodBed) -> None:

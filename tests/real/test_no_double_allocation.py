@@ -10,19 +10,18 @@ with QOS), whose tables are in docs/double-allocation.md.
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from tests.real.conftest import require
+from tests.real.conftest import for_each_slurm
 from tests.real.overlap import Duel, Sampler
 from tests.real.pod_bed import PodBed, pod_bed, pod_conf, qos_bed
 from tests.real.service import Service
 from tests.real.stage import stays
 from tests.real.testbed import BedError
-from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
 
 ALL = os.environ.get("SUNK_SYNC_DUELS") == "all"
 KILL_WAIT_S = 12 if ALL else 4
@@ -101,20 +100,10 @@ CASES_BY_QOS = CASES if ALL else CASES[:2]
 _number = iter(range(10**6))
 
 
-@pytest.fixture(scope="module", params=SLURM_SUITES)
-def bed(request: pytest.FixtureRequest) -> Iterator[PodBed]:
-    require(kube=KUBE_DEFAULT, slurm=request.param)
-    conf = pod_conf(len(SOME_WAYS) * len(DELAYS_S), kill_wait_s=KILL_WAIT_S)
-    with pod_bed(request.param, conf) as made:
-        yield made
-
-
-@pytest.fixture(scope="module", params=SLURM_SUITES)
-def accounted(request: pytest.FixtureRequest) -> Iterator[PodBed]:
-    require(kube=KUBE_DEFAULT, slurm=request.param)
-    hosts = len(SOME_WAYS_BY_QOS) * len(DELAYS_S)
-    with qos_bed(request.param, hosts, kill_wait_s=KILL_WAIT_S) as made:
-        yield made
+CONF = pod_conf(len(SOME_WAYS) * len(DELAYS_S), kill_wait_s=KILL_WAIT_S)
+HOSTS_BY_QOS = len(SOME_WAYS_BY_QOS) * len(DELAYS_S)
+bed = for_each_slurm(lambda version: pod_bed(version, CONF))
+accounted = for_each_slurm(lambda it: qos_bed(it, HOSTS_BY_QOS, kill_wait_s=KILL_WAIT_S))
 
 
 @pytest.mark.parametrize(("kind", "gate"), CASES)

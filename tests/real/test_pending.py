@@ -9,7 +9,7 @@ from sunk_sync.core.translate.pending import error_in_words, in_words
 from sunk_sync.core.translate.slurm_errors import ERRORS, RANGES
 from tests.kit import slurm_names
 from tests.real import slurm_names as library
-from tests.real.conftest import require
+from tests.real.conftest import for_each_slurm, require
 from tests.real.refusals import DENIALS, OTHER_CALLS, SUBMISSIONS, Denial, Refusal
 from tests.real.slurm_jobs import CONF, Jobs
 from tests.real.testbed import RestError, SlurmServer
@@ -19,22 +19,17 @@ from tests.real.waits import SCENES, Scene
 pytestmark = pytest.mark.real
 
 
-@pytest.fixture(scope="module", params=SLURM_SUITES)
-def clean(request: pytest.FixtureRequest) -> Iterator[Jobs]:
-    """One Slurm with many partitions."""
-    require(slurm=request.param)
-    with SlurmServer(request.param, CONF) as slurm:
-        yield Jobs(slurm)
+server = for_each_slurm(lambda version: SlurmServer(version, CONF), kube=None)
 
 
 @pytest.fixture
-def jobs(clean: Jobs) -> Iterator[Jobs]:
+def jobs(server: SlurmServer) -> Iterator[Jobs]:
     """Restore the configuration and remove all jobs afterwards."""
-    yield clean
-    slurm = clean.slurm
+    slurm, jobs = server, Jobs(server)
+    yield jobs
     if not slurm.daemons["slurmctld"].running:
         slurm.start_slurmctld()
-    clean.cancel_all()
+    jobs.cancel_all()
     for name, state in slurm.states().items():
         if {"DRAIN", "DOWN"} & set(state):
             slurm.scontrol("update", f"nodename={name}", "state=resume")

@@ -4,7 +4,7 @@ import asyncio
 import os
 import subprocess
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
@@ -28,9 +28,8 @@ from sunk_sync.slurm.read.nodes import NodePoll
 from sunk_sync.slurm.read.pacing import PollTiming, Time
 from sunk_sync.slurm.write.nodes import SlurmPush
 from sunk_sync.telemetry.exchange import Exchange
-from tests.real.conftest import require
+from tests.real.conftest import for_each_slurm
 from tests.real.testbed import SlurmConf, SlurmServer
-from tests.real.testbed.cache import SLURM_SUITES
 
 pytestmark = pytest.mark.real
 
@@ -87,13 +86,10 @@ async def connected(
         await client.aclose()
 
 
-@pytest.fixture(params=SLURM_SUITES)
-def own_server(request: pytest.FixtureRequest) -> Iterator[SlurmServer]:
-    """A server that a test may break."""
-    require(slurm=request.param)
-    with SlurmServer(request.param, SlurmConf(slurmds=2)) as server:
-        server.wait_until_idle()
-        yield server
+own_server = for_each_slurm(
+    lambda version: SlurmServer(version, SlurmConf(slurmds=2)), scope="function", kube=None
+)
+"""A server that a test may break."""
 
 
 @pytest.fixture

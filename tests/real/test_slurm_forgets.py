@@ -6,15 +6,13 @@
 import os
 import shutil
 import signal
-from collections.abc import Iterator
 
 import pytest
 
-from tests.real.conftest import check_health, require
+from tests.real.conftest import check_health, for_each_slurm
 from tests.real.pod_bed import PodBed, pod_bed, pod_conf
 from tests.real.service import Service
 from tests.real.stage import stays
-from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
 
 PODS = 20
 LOST_S = 60
@@ -26,11 +24,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 if_all = pytest.mark.skipif(os.environ.get("SUNK_SYNC_LOST") != "all", reason="SUNK_SYNC_LOST=all")
 
 
-@pytest.fixture(scope="module", params=SLURM_SUITES)
-def bed(request: pytest.FixtureRequest) -> Iterator[PodBed]:
-    require(kube=KUBE_DEFAULT, slurm=request.param)
-    with pod_bed(request.param, pod_conf(PODS)) as made:
-        yield made
+bed = for_each_slurm(lambda version: pod_bed(version, pod_conf(PODS)))
 
 
 def forget(bed: PodBed, service: Service) -> None:

@@ -26,10 +26,9 @@ from sunk_sync.slurm.read.pending_reasons import JobReasons
 from sunk_sync.slurm.write.jobs import JobPush
 from sunk_sync.slurm.write.submit import SubmitContext
 from sunk_sync.telemetry.exchange import Exchange
-from tests.real.conftest import require
+from tests.real.conftest import for_each_slurm
 from tests.real.test_slurm_client import connected
 from tests.real.testbed import SlurmConf, SlurmServer
-from tests.real.testbed.cache import SLURM_SUITES
 from tests.real.testbed.sandbox import wait_until
 
 pytestmark = pytest.mark.real
@@ -123,11 +122,7 @@ def get_job_now(job_id: str) -> GetJob:
     return GetJob(job_id, time.monotonic())
 
 
-@pytest.fixture(scope="module", params=SLURM_SUITES)
-def server(request: pytest.FixtureRequest) -> Iterator[SlurmServer]:
-    require(slurm=request.param)
-    with SlurmServer(request.param, CONF) as one:
-        yield one
+server = for_each_slurm(lambda version: SlurmServer(version, CONF), kube=None)
 
 
 @pytest.fixture

@@ -4,15 +4,14 @@ Same scheduler name, same namespace, same names of Pods: only the UID of kube-sy
 """
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import contextmanager
 
 import pytest
 
-from tests.real.conftest import check_health, require
+from tests.real.conftest import check_health, for_each_slurm
 from tests.real.pod_bed import CPUS, PodBed, pod_conf
 from tests.real.stage import stays
 from tests.real.testbed import Bed, KubeServer, SlurmServer
-from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(240)]
 
@@ -20,19 +19,17 @@ HOSTS = ("n1", "n2"), ("n3", "n4")
 PODS = ("a", "b")
 
 
-@pytest.fixture(scope="module", params=SLURM_SUITES)
-def beds(request: pytest.FixtureRequest) -> Iterator[tuple[PodBed, PodBed]]:
-    """One Slurm; each Kubernetes has two of its four hosts."""
-    require(kube=KUBE_DEFAULT, slurm=request.param)
-    with ExitStack() as stack:
-        slurm = stack.enter_context(SlurmServer(request.param, pod_conf(4)))
-        made = []
-        for hosts in HOSTS:
-            kube = stack.enter_context(KubeServer(KUBE_DEFAULT))
+@contextmanager
+def two_clusters(version: str) -> Iterator[tuple[PodBed, PodBed]]:
+    """Start one Slurm and two Kubernetes clusters; each has two of the four hosts."""
+    with SlurmServer(version, pod_conf(4)) as slurm, KubeServer() as one, KubeServer() as two:
+        for kube, hosts in zip((one, two), HOSTS, strict=True):
             kube.add_hosts(*hosts)
-            made.append(PodBed(Bed(kube, slurm)))
-            stack.callback(made[-1].close)
-        yield made[0], made[1]
+        with PodBed(Bed(one, slurm)) as first, PodBed(Bed(two, slurm)) as second:
+            yield first, second
+
+
+beds = for_each_slurm(two_clusters)
 
 
 def uids(bed: PodBed) -> set[str]:
