@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -12,10 +12,12 @@ from sunk_sync.core.model.facts import GangSize, Node, Observed, Pod, Reference
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused
 from sunk_sync.core.model.pod_spec import Gang, Requirement, Taint, Term, Toleration
 from sunk_sync.kube.api.answers import KubeError
-from sunk_sync.kube.api.client import KubeClient, Request
+from sunk_sync.kube.api.client import Request
 from sunk_sync.kube.decode.source_decoder import OFFERING_NODES, PODS, Unreadable
 from sunk_sync.kube.write.push import KubePush
-from tests.real.testbed import KubeServer, RestError, kube_objects
+from tests.real.pod_groups import make_pod_group, remove_kind
+from tests.real.test_kube_client import client_of
+from tests.real.testbed import KubeServer, kube_objects
 from tests.real.testbed.kubelet import END_DELAY, RUN, START_DELAY
 
 pytestmark = pytest.mark.real
@@ -39,9 +41,7 @@ class Place:
         made = kube_objects.pod(name, namespace=NAMESPACE, spec=spec)
         made["spec"]["schedulerName"] = "slurm-scheduler"
         made["metadata"] |= metadata
-        path = f"/api/v1/namespaces/{NAMESPACE}/pods"
-        created = self.server.rest.call("POST", path, made)
-        return Reference("Pod", NAMESPACE, name, created["metadata"]["uid"])
+        return Reference("Pod", NAMESPACE, name, self.server.create_pod(made))
 
     def pod(self, name: str) -> Json:
         """Return the Pod as the API server serves it."""
@@ -52,8 +52,7 @@ class Place:
         self.server.delete_pod(name, NAMESPACE, grace_s=0)
 
     def condition(self, name: str, kind: str) -> Json:
-        conditions: list[Json] = self.pod(name)["status"].get("conditions", [])
-        return next((one for one in conditions if one["type"] == kind), {})
+        return kube_objects.conditions(self.pod(name)).get(kind, {})
 
     async def until(self, name: str, phase: str) -> None:
         async with asyncio.timeout(WITHIN_S):
@@ -72,33 +71,30 @@ def place(kube_server: KubeServer, request: pytest.FixtureRequest) -> Iterator[P
     kube_server.delete_node(name)
 
 
-async def push(place: Place, *actions: Action) -> Outcome:
-    """Perform actions one after the other; return the last outcome."""
-    path = str(place.server.admin_kubeconfig)
-    client = await KubeClient.connect(kubeconfig=path, context=None, on_exchange=lambda _: None)
-    assert not isinstance(client, KubeError), client
-    try:
-        writer = KubePush(client, relist={}, nodes=OFFERING_NODES)
-        for action in actions:
-            (outcome,) = await writer.push([action])
+async def push(place: Place, action: Action) -> Outcome:
+    async with client_of(place.server) as client:
+        (outcome,) = await KubePush(client, relist={}, nodes=OFFERING_NODES).push([action])
         return outcome
-    finally:
-        await client.aclose()
+
+
+async def push_done(place: Place, action: Action) -> Done:
+    outcome = await push(place, action)
+    assert isinstance(outcome, Done), outcome
+    return outcome
+
+
+async def push_refused(place: Place, action: Action) -> Refused:
+    outcome = await push(place, action)
+    assert isinstance(outcome, Refused), outcome
+    return outcome
 
 
 async def read(place: Place, path: str, wire: Any) -> Any:
     """Decode one object from the bytes of the server."""
-    kubeconfig = str(place.server.admin_kubeconfig)
-    client = await KubeClient.connect(
-        kubeconfig=kubeconfig, context=None, on_exchange=lambda _: None
-    )
-    assert not isinstance(client, KubeError), client
-    try:
+    async with client_of(place.server) as client:
         seen: Observed | Unreadable | KubeError = await client.call(Request(path=path), wire.object)
-        assert isinstance(seen, Observed), seen
-        return seen.row
-    finally:
-        await client.aclose()
+    assert isinstance(seen, Observed), seen
+    return seen.row
 
 
 async def row(place: Place, name: str) -> Pod:
@@ -194,10 +190,8 @@ async def test_the_qos_class_comes_from_the_server_P27(place: Place) -> None:
     place.make("whole", spec={"containers": [asks("a", limits=room)]})
     place.make("parts", spec={"containers": [asks("a", limits=room | {"cpu": "1500m"})]})
     place.make("burst", spec={"containers": [asks("a", cpu="2", memory="1Gi")]})
-    static = {
-        name: (await row(place, name)).spec.static_cpu for name in ("whole", "parts", "burst")
-    }
-    assert static == {"whole": True, "parts": False, "burst": False}
+    for name, static in (("whole", True), ("parts", False), ("burst", False)):
+        assert (await row(place, name)).spec.static_cpu == static
 
 
 async def test_two_pods_of_one_template_share_one_spec(place: Place) -> None:
@@ -213,9 +207,7 @@ async def test_two_pods_of_one_template_share_one_spec(place: Place) -> None:
 async def test_labels_taints_and_allocatable_of_a_node_are_read_P7_P28(place: Place) -> None:
     path = f"/api/v1/nodes/{place.node_name}"
     taints = [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]
-    place.server.rest.call(
-        "PATCH", path, {"spec": {"taints": taints}}, content_type="application/merge-patch+json"
-    )
+    place.server.patch(path, {"spec": {"taints": taints}})
     found = await read(place, path, OFFERING_NODES)
     assert isinstance(found, Node)
     assert Taint("gpu", "NoSchedule", "yes") in found.offer.taints
@@ -227,47 +219,40 @@ async def test_one_write_binds_and_writes_the_job_id_P11(place: Place) -> None:
     reference = place.make("p", annotations=LASTS)
     before = place.pod("p")
     place.server.annotate_node(place.node_name, {START_DELAY: "inf"})
-    outcome = await push(place, Bind(reference, place.node_name, "17", "n1"))
-    assert isinstance(outcome, Done), outcome
+    await push_done(place, Bind(reference, place.node_name, "17", "n1"))
     bound = await row(place, "p")
     assert (bound.node_name, bound.job_id, bound.bound_for) == (place.node_name, "17", "17")
     assert [(one.type, one.status) for one in bound.conditions] == [("PodScheduled", "True")]
     assert before["metadata"]["annotations"] == LASTS
-    assert place.pod("p")["metadata"]["annotations"] == (
-        LASTS | {names.JOB_ID: "17", names.BOUND_FOR: "17"}
-    )
+    written = {names.JOB_ID: "17", names.BOUND_FOR: "17"}
+    assert place.pod("p")["metadata"]["annotations"] == LASTS | written
 
 
 async def test_the_binding_corrects_the_job_id_of_a_waiting_pod_P11_P17(place: Place) -> None:
     reference = place.make("p")
     hint = SetMetadata(reference, names.MANAGER_SUBMIT, (), ((names.JOB_ID, "17"),))
     assert shown(await push(place, hint)).job_id == "17"
-    assert isinstance(await push(place, Bind(reference, place.node_name, "18", "n1")), Done)
+    await push_done(place, Bind(reference, place.node_name, "18", "n1"))
     assert (await row(place, "p")).job_id == "18"
 
 
 async def test_a_repeated_binding_succeeds_and_another_is_refused_P11(place: Place) -> None:
     reference = place.make("p")
     here = place.node_name
-    assert isinstance(await push(place, Bind(reference, here, "17", "n1")), Done)
-    again = await push(place, Bind(reference, here, "17", "n1"))
-    assert isinstance(again, Done), again
-    assert shown(again).node_name == here
+    for _ in range(2):
+        bound = await push_done(place, Bind(reference, here, "17", "n1"))
+    assert shown(bound).node_name == here
     for other in (Bind(reference, "elsewhere", "17", "n1"), Bind(reference, here, "18", "n1")):
-        refused = await push(place, other)
-        assert isinstance(refused, Refused), refused
-        assert shown(refused).job_id == "17"
+        assert shown(await push_refused(place, other)).job_id == "17"
     assert place.pod("p")["spec"]["nodeName"] == here
 
 
 async def test_a_recreated_pod_is_not_bound_in_place_of_the_old_one_P11(place: Place) -> None:
     old = place.make("p")
     place.remove("p")
-    gone = await push(place, Bind(old, place.node_name, "17", "n1"))
-    assert isinstance(gone, Refused), gone
+    await push_refused(place, Bind(old, place.node_name, "17", "n1"))
     place.make("p")
-    other = await push(place, Bind(old, place.node_name, "17", "n1"))
-    assert isinstance(other, Refused), other
+    await push_refused(place, Bind(old, place.node_name, "17", "n1"))
     assert "nodeName" not in place.pod("p")["spec"]
     assert names.JOB_ID not in place.pod("p")["metadata"].get("annotations", {})
 
@@ -278,13 +263,10 @@ async def test_a_pod_that_is_ending_or_gated_is_not_bound_P11(place: Place) -> N
     place.server.delete_pod("ending", NAMESPACE)
     try:
         for reference in (gated, ending):
-            outcome = await push(place, Bind(reference, place.node_name, "17", "n1"))
-            assert isinstance(outcome, Refused), outcome
-            assert shown(outcome).node_name == ""
+            refused = await push_refused(place, Bind(reference, place.node_name, "17", "n1"))
+            assert shown(refused).node_name == ""
     finally:
-        path = f"/api/v1/namespaces/{NAMESPACE}/pods/ending"
-        patch = {"metadata": {"finalizers": None}}
-        place.server.rest.call("PATCH", path, patch, content_type="application/merge-patch+json")
+        place.server.patch_pod("ending", NAMESPACE, {"metadata": {"finalizers": None}})
 
 
 async def test_a_pod_ends_with_a_reason_and_its_own_grace_period_P16(place: Place) -> None:
@@ -293,26 +275,19 @@ async def test_a_pod_ends_with_a_reason_and_its_own_grace_period_P16(place: Plac
     await push(place, Bind(reference, place.node_name, "17", "n1"))
     await place.until("p", "Running")
     end = EndPod(reference, "PreemptionByScheduler", "Slurm preempted job 17")
-    outcome = await push(place, end)
-    assert isinstance(outcome, Done), outcome
-    assert shown(outcome).terminating
+    assert shown(await push_done(place, end)).terminating
     metadata = place.pod("p")["metadata"]
     assert metadata["deletionGracePeriodSeconds"] == 77
     condition = place.condition("p", "DisruptionTarget")
-    assert (condition["status"], condition["reason"], condition["message"]) == (
-        "True",
-        "PreemptionByScheduler",
-        "Slurm preempted job 17",
-    )
+    assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
+    assert condition["message"] == "Slurm preempted job 17"
     assert place.condition("p", "PodScheduled")["status"] == "True"
     assert place.condition("p", "Ready")["status"] == "True"
     deadline = metadata["deletionTimestamp"]
-    assert isinstance(await push(place, end), Done)
-    assert place.pod("p")["metadata"]["deletionTimestamp"] == deadline
-    assert any(
-        one["manager"] == names.MANAGER_RELEASE
-        for one in place.pod("p")["metadata"]["managedFields"]
-    )
+    await push_done(place, end)
+    metadata = place.pod("p")["metadata"]
+    assert metadata["deletionTimestamp"] == deadline
+    assert names.MANAGER_RELEASE in {one["manager"] for one in metadata["managedFields"]}
 
 
 async def test_ending_a_gone_or_replaced_pod_succeeds_without_a_write_P16(place: Place) -> None:
@@ -333,7 +308,7 @@ async def test_an_ended_pod_and_an_unbound_one_are_deleted_at_once_P16(place: Pl
     await place.until("over", "Succeeded")
     assert (await row(place, "over")).ended
     for reference in (waiting, over):
-        assert isinstance(await push(place, EndPod(reference, "SlurmJobEnded", "over")), Done)
+        await push_done(place, EndPod(reference, "SlurmJobEnded", "over"))
     await asyncio.sleep(0.5)
     left = place.server.rest.call("GET", f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]
     assert left == []
@@ -343,9 +318,8 @@ async def test_a_pod_shows_why_it_waits_until_it_is_bound_P1(place: Place) -> No
     place.server.annotate_node(place.node_name, {START_DELAY: "inf"})
     reference = place.make("p")
     waits = SetScheduled(reference, "Unschedulable", "job 17 waits: Resources")
-    outcome = await push(place, waits)
-    assert isinstance(outcome, Done), outcome
-    assert shown(outcome).conditions[0].message == "job 17 waits: Resources"
+    shows = shown(await push_done(place, waits))
+    assert shows.conditions[0].message == "job 17 waits: Resources"
     first = place.condition("p", "PodScheduled")
     assert first["status"] == "False"
     await asyncio.sleep(1.1)
@@ -354,8 +328,7 @@ async def test_a_pod_shows_why_it_waits_until_it_is_bound_P1(place: Place) -> No
     assert second["message"] == "job 17 waits: Priority"
     assert second["lastTransitionTime"] == first["lastTransitionTime"]
     await push(place, Bind(reference, place.node_name, "17", "n1"))
-    late = await push(place, waits)
-    assert isinstance(late, Refused), late
+    await push_refused(place, waits)
     bound = place.condition("p", "PodScheduled")
     assert bound["status"] == "True"
     assert bound.get("reason", "") == ""
@@ -365,27 +338,19 @@ async def test_a_binding_between_read_and_write_wins_P1(place: Place) -> None:
     """The version of the read is a precondition: the server answers 409."""
     place.server.annotate_node(place.node_name, {START_DELAY: "inf"})
     reference = place.make("p")
-    client = await KubeClient.connect(
-        kubeconfig=str(place.server.admin_kubeconfig), context=None, on_exchange=lambda _: None
-    )
-    assert not isinstance(client, KubeError), client
-
-    through = client.call
 
     class Meanwhile:
         """A client that binds the Pod right after it was read."""
 
         async def call(self, request: Any, decode: Any, /) -> Any:
-            answer = await through(request, decode)
+            answer = await client.call(request, decode)
             if request.method == "GET":
                 await push(place, Bind(reference, place.node_name, "17", "n1"))
             return answer
 
-    try:
+    async with client_of(place.server) as client:
         writer = KubePush(Meanwhile(), relist={})
         (outcome,) = await writer.push([SetScheduled(reference, "Unschedulable", "waits")])
-    finally:
-        await client.aclose()
     assert type(outcome).__name__ == "Unsure", outcome
     assert place.condition("p", "PodScheduled")["status"] == "True"
 
@@ -393,82 +358,26 @@ async def test_a_binding_between_read_and_write_wins_P1(place: Place) -> None:
 async def test_a_mark_on_a_waiting_pod_is_read_back_P17(place: Place) -> None:
     reference = place.make("p")
     mark = SetMetadata(reference, names.MANAGER_SUBMIT, (), ((names.CANCELLED, "17/"),))
-    outcome = await push(place, mark)
-    assert isinstance(outcome, Done), outcome
-    assert shown(outcome).cancelled == "17/"
-
-
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-CRD_NAME = "podgroups.scheduling.x-k8s.io"
-CRD: Json = {
-    "metadata": {
-        "name": CRD_NAME,
-        # Its group belongs to Kubernetes: without this annotation the API server refuses the kind.
-        "annotations": {"api-approved.kubernetes.io": "unapproved, a test"},
-    },
-    "spec": {
-        "group": "scheduling.x-k8s.io",
-        "scope": "Namespaced",
-        "names": {"plural": "podgroups", "kind": "PodGroup"},
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            "spec": {
-                                "type": "object",
-                                "properties": {"minMember": {"type": "integer"}},
-                            }
-                        },
-                    }
-                },
-            }
-        ],
-    },
-}
-
-
-def made(place: Place, collection: str, an_object: Json) -> bool:
-    """Create the object; return whether the server knows the kind and accepts it."""
-    try:
-        place.server.rest.call("POST", collection, an_object)
-    except RestError as error:
-        if error.status != 404:
-            raise
-        return False
-    return True
+    assert shown(await push_done(place, mark)).cancelled == "17/"
 
 
 async def test_the_size_of_a_gang_comes_from_its_pod_group_G1(place: Place) -> None:
-    rest = place.server.rest
-    groups = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/podgroups"
-    group = {
-        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
-        "kind": "PodGroup",
-        "metadata": {"name": "train"},
-        "spec": {"minMember": 5},
-    }
-    rest.call("POST", CRDS, CRD)
+    make_pod_group(place.server.rest, NAMESPACE, "train", size=5)
     try:
-        async with asyncio.timeout(WITHIN_S):
-            while not made(place, groups, group):  # noqa: ASYNC110
-                await asyncio.sleep(0.1)
-        outcome = await push(place, GetGang("group", NAMESPACE, "train", 0.0))
+        assert await gang_size(place, "group", "train") == (5, "")
     finally:
-        rest.call("DELETE", f"{CRDS}/{CRD_NAME}")
-    assert isinstance(outcome, Done), outcome
-    (told,) = outcome.seen
-    assert isinstance(told, GangSize)
-    assert (told.size, told.why) == (5, "")
+        remove_kind(place.server.rest)
+
+
+async def gang_size(place: Place, kind: Literal["group", "job"], name: str) -> tuple[int, str]:
+    """Read the size of a gang, and why it has none."""
+    (seen,) = (await push_done(place, GetGang(kind, NAMESPACE, name, 0.0))).seen
+    assert isinstance(seen, GangSize)
+    return seen.size, seen.why
 
 
 async def test_the_size_of_a_gang_comes_from_its_job_G1(place: Place) -> None:
-    container = kube_objects.CONTAINER
-    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    template = {"spec": {"containers": [kube_objects.CONTAINER], "restartPolicy": "Never"}}
     job = {
         "metadata": {"name": "train"},
         "spec": {
@@ -482,17 +391,9 @@ async def test_the_size_of_a_gang_comes_from_its_job_G1(place: Place) -> None:
     path = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
     place.server.rest.call("POST", path, job)
     try:
-        sizes = {}
-        for kind, name in (("job", "train"), ("job", "none"), ("group", "none")):
-            outcome = await push(place, GetGang(kind, NAMESPACE, name, 0.0))
-            assert isinstance(outcome, Done), outcome
-            (told,) = outcome.seen
-            assert isinstance(told, GangSize)
-            sizes[kind, name] = (told.size, bool(told.why))
+        assert await gang_size(place, "job", "train") == (3, "")
+        for kind in ("job", "group"):
+            size, why = await gang_size(place, kind, "none")  # type: ignore[arg-type]
+            assert (size, bool(why)) == (0, True)
     finally:
         place.server.rest.call("DELETE", f"{path}/train")
-    assert sizes == {
-        ("job", "train"): (3, False),
-        ("job", "none"): (0, True),
-        ("group", "none"): (0, True),
-    }

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.real.conftest import with_settings
+from tests.real.pod_groups import make_pod_group
 from tests.real.service import NAMESPACE, allow
 from tests.real.stage import PREFIX, eventually, stays
 from tests.real.testbed.rest import RestError
@@ -20,52 +21,15 @@ pytestmark = [
     with_settings(watch_namespace="slurm,gangs"),
 ]
 
-POD_GROUPS: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {
-        "name": "podgroups.scheduling.x-k8s.io",
-        "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
-    },
-    "spec": {
-        "group": "scheduling.x-k8s.io",
-        "scope": "Namespaced",
-        "names": {"plural": "podgroups", "singular": "podgroup", "kind": "PodGroup"},
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "x-kubernetes-preserve-unknown-fields": True,
-                    }
-                },
-            }
-        ],
-    },
-}
+BINDINGS = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods/binding"]}
 NO_BINDING = {
     "apiVersion": "admissionregistration.k8s.io/v1",
     "kind": "ValidatingAdmissionPolicy",
     "metadata": {"name": "no-binding"},
     "spec": {
-        "matchConstraints": {
-            "resourceRules": [
-                {
-                    "apiGroups": [""],
-                    "apiVersions": ["v1"],
-                    "operations": ["CREATE"],
-                    "resources": ["pods/binding"],
-                }
-            ]
-        },
+        "matchConstraints": {"resourceRules": [{**BINDINGS, "operations": ["CREATE"]}]},
         "validations": [
-            {
-                "expression": "!object.metadata.name.startsWith('refused')",
-                "message": "this one may not be bound",
-            }
+            {"expression": "!object.metadata.name.startsWith('refused')", "message": "not this one"}
         ],
     },
 }
@@ -134,11 +98,8 @@ def test_the_pods_of_an_indexed_job_are_a_gang_G1(workloads: WorkloadIndex, call
             "spec": {**workload_spec(), "restartPolicy": "Never"},
         },
     }
-    call(
-        "POST",
-        f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs",
-        {"metadata": {"name": "j3"}, "spec": spec},
-    )
+    path = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
+    call("POST", path, {"metadata": {"name": "j3"}, "spec": spec})
     loads: list[Load] = []
 
     def made() -> bool:
@@ -151,16 +112,8 @@ def test_the_pods_of_an_indexed_job_are_a_gang_G1(workloads: WorkloadIndex, call
     one_job(loads)
 
 
-def test_a_pod_group_gives_the_size_G1(workloads: WorkloadIndex, call: Call) -> None:
-    call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", POD_GROUPS)
-    groups = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{NAMESPACE}/podgroups"
-    group = {
-        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
-        "kind": "PodGroup",
-        "metadata": {"name": "pg"},
-        "spec": {"minMember": 2},
-    }
-    eventually(lambda: accepted(call, groups, group), "the PodGroup is made")
+def test_a_pod_group_gives_the_size_G1(workloads: WorkloadIndex) -> None:
+    make_pod_group(workloads.bed.kube.rest, NAMESPACE, "pg", size=2)
     labels = {"scheduling.x-k8s.io/pod-group": "pg"}
     first = workloads.load(labels=labels)
     first.until(lambda: first.message.startswith("1 of the 2 Pods"))
@@ -232,7 +185,7 @@ def wait_for_policy(workloads: WorkloadIndex) -> None:
             body = {"metadata": {"name": probe.name}, "target": target}
             workloads.bed.kube.rest.call("POST", path, body)
         except RestError as error:
-            return "may not be bound" in str(error)
+            return "not this one" in str(error)
         return False
 
     eventually(denied, "the policy counts")
@@ -255,11 +208,3 @@ def test_the_same_name_in_two_namespaces_is_two_gangs_G6(workloads: WorkloadInde
     here += gang(workloads, "g6", 1)
     there += gang(workloads, "g6", 1, namespace="gangs")
     assert one_job(here)["job_id"] != one_job(there)["job_id"]
-
-
-def accepted(call: Call, path: str, body: Any) -> bool:
-    try:
-        call("POST", path, body)
-    except RestError:
-        return False
-    return True
