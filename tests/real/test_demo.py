@@ -9,6 +9,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +18,21 @@ import pytest
 from tests.real.conftest import require
 from tests.real.stage import eventually
 from tests.real.testbed.cache import KUBE_DEFAULT, kube
+from tests.real.testbed.kube_objects import CONTAINER, pod
+from tests.real.testbed.sandbox import run
 
 pytestmark = pytest.mark.real
 
 FIRST_LINES_S = 30.0
-SOON_S = 20.0
+soon = partial(eventually, within_s=20.0)
 HOST = "n12"
 SEED = "--seed=6"
 """A story without steps for HOST and without outages in its first minute."""
-POD = {
-    "apiVersion": "v1",
-    "kind": "Pod",
-    "metadata": {"name": "mine", "namespace": "default"},
-    "spec": {
-        "schedulerName": "slurm-demo",
-        "terminationGracePeriodSeconds": 1,
-        "containers": [
-            {
-                "name": "main",
-                "image": "none.invalid/none:1",
-                "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
-            }
-        ],
-    },
+RESOURCES = {"resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+SPEC = {
+    "schedulerName": "slurm-demo",
+    "terminationGracePeriodSeconds": 1,
+    "containers": [CONTAINER | RESOURCES],
 }
 
 
@@ -63,18 +56,12 @@ class Demo:
     def wait_for(self, pattern: str, *, within_s: float = FIRST_LINES_S) -> str:
         """Wait for the pattern in the output; return the first match."""
         eventually(lambda: re.search(pattern, self.text), pattern, within_s=within_s)
-        found = re.search(pattern, self.text)
-        assert found is not None
-        return found.group(0)
+        return next(re.finditer(pattern, self.text)).group(0)
 
     def kubectl(self, *argv: str) -> str:
         kubeconfig = self.wait_for(r"/\S+/kubeconfig")
-        binary = kube(KUBE_DEFAULT).path / "kubectl"
-        command: list[str | Path] = [binary, f"--kubeconfig={kubeconfig}"]
-        command.append(f"--cache-dir={self._folder / 'cache'}")
-        return subprocess.run(
-            [*command, *argv], check=True, capture_output=True, text=True, timeout=30
-        ).stdout
+        where = f"--kubeconfig={kubeconfig}", f"--cache-dir={self._folder / 'cache'}"
+        return run([kube(KUBE_DEFAULT).path / "kubectl", *where, *argv], deadline_s=30)
 
     def slurm(self, path: str) -> Any:
         base = self.wait_for(r"http://\S+/slurm/v0\.0\.45")
@@ -113,15 +100,11 @@ def test_kubectl_cordon_drains_in_slurm_and_uncordon_lifts_the_drain(demo: Demo)
     assert len(demo.kubectl("get", "nodes", "--no-headers").splitlines()) in (11, 12)
     assert "slurmd-n1 " in demo.kubectl("get", "pods", "-A")
     demo.kubectl("cordon", HOST)
-    eventually(lambda: "DRAIN" in demo.slurm_node(HOST)["state"], "drained", within_s=SOON_S)
+    soon(lambda: "DRAIN" in demo.slurm_node(HOST)["state"], "drained")
     assert demo.slurm_node(HOST)["reason"].startswith("k8s: node cordoned")
-    eventually(
-        lambda: "k8s: node cordoned" in demo.kubectl("describe", "node", HOST),
-        "shown on the Node",
-        within_s=SOON_S,
-    )
+    soon(lambda: "k8s: node cordoned" in demo.kubectl("describe", "node", HOST), "shown")
     demo.kubectl("uncordon", HOST)
-    eventually(lambda: "DRAIN" not in demo.slurm_node(HOST)["state"], "lifted", within_s=SOON_S)
+    soon(lambda: "DRAIN" not in demo.slurm_node(HOST)["state"], "lifted")
     address = demo.wait_for(r"127\.0\.0\.1:\d+/readyz")
     with urllib.request.urlopen(f"http://{address}", timeout=10) as answer:
         assert answer.status == 200
@@ -130,20 +113,16 @@ def test_kubectl_cordon_drains_in_slurm_and_uncordon_lifts_the_drain(demo: Demo)
 def test_a_pod_applied_by_kubectl_runs_where_slurm_put_its_job(demo: Demo, tmp_path: Path) -> None:
     demo.wait_for("✓")
     manifest = tmp_path / "pod.json"
-    manifest.write_text(json.dumps(POD))
+    manifest.write_text(json.dumps(pod("mine", spec=SPEC)))
     demo.kubectl("create", "--validate=false", "-f", str(manifest))
 
     def node() -> str:
         return demo.kubectl("get", "pod", "mine", "-o", "jsonpath={.spec.nodeName}")
 
-    eventually(node, "bound", within_s=SOON_S)
+    soon(node, "bound")
     assert demo.jobs("mine") == [(node(), "RUNNING")]
     demo.kubectl("delete", "pod", "mine")
-    eventually(
-        lambda: [state for _, state in demo.jobs("mine")] == ["CANCELLED"],
-        "its job has ended",
-        within_s=SOON_S,
-    )
+    soon(lambda: [state for _, state in demo.jobs("mine")] == ["CANCELLED"], "its job has ended")
 
 
 def test_ctrl_c_ends_the_demo_at_once_with_exit_code_0(demo: Demo) -> None:

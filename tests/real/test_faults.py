@@ -8,11 +8,12 @@ import signal
 import time
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from itertools import pairwise
 
 import pytest
 
-from tests.real.conftest import Serve
+from tests.real.conftest import Serve, with_settings
 from tests.real.service import NAMESPACE, Service
 from tests.real.stage import Host, Stage, eventually, stays
 from tests.real.testbed.kube_objects import Object
@@ -20,16 +21,14 @@ from tests.real.testbed.kube_objects import Object
 pytestmark = pytest.mark.real
 
 CORDONED = "k8s: node cordoned"
+EXPIRY = "slurm_token_expiry_timestamp_seconds"
 FLOW = "/apis/flowcontrol.apiserver.k8s.io/v1"
 
 
 def until_lost(service: Service, source: str, *, since: int, within_s: float = 15) -> None:
     """Wait until log, /readyz?verbose and metric report it; /readyz and /livez stay 200."""
-    eventually(
-        lambda: service.lines("source lost", source=source, since=since),
-        f"{source} lost",
-        within_s=within_s,
-    )
+    lost = partial(service.lines, "source lost", source=source, since=since)
+    eventually(lost, f"{source} lost", within_s=within_s)
     name = {"slurm_nodes": "slurm", "nodes": "kubernetes: nodes"}[source]
     eventually(lambda: f"{name}: degraded: cannot be read: " in service.readyz_verbose()[1], "told")
     assert service.readyz()[0] == 200
@@ -39,19 +38,20 @@ def until_lost(service: Service, source: str, *, since: int, within_s: float = 1
 
 def until_back(service: Service, source: str, *, since: int, within_s: float = 15) -> None:
     """Wait until the same three report the recovery."""
-    eventually(
-        lambda: service.lines("source back", source=source, since=since),
-        f"{source} back",
-        within_s=within_s,
-    )
+    back = partial(service.lines, "source back", source=source, since=since)
+    eventually(back, f"{source} back", within_s=within_s)
     eventually(lambda: "degraded" not in service.readyz_verbose()[1], "nothing degraded")
     assert service.metric("sunk_sync_source_listed", source=source) == 1
 
 
-def until_workloads(host: Host) -> None:
+def until_synced(host: Host) -> None:
     """Check that a cordon and an uncordon arrive again."""
     host.cordon()
     host.until_drained(CORDONED)
+    until_lifted(host)
+
+
+def until_lifted(host: Host) -> None:
     host.uncordon()
     host.until_free()
 
@@ -67,7 +67,8 @@ def test_a_restart_of_the_apiserver_loses_nothing_F3(
     theirs.update(state="drain", reason="fan broken")
     eventually(lambda: service.writes("drain", slurm_node=host.name), "its line in the log")
     since, before = service.mark(), (host.drain, theirs.drain)
-    _age_versions(stage)
+    for number in range(20):  # the restarted server keeps no events from before its start
+        kube.create({"kind": "Namespace", "metadata": {"name": f"age-{time.time_ns()}-{number}"}})
     kube.stop()
     until_lost(service, "nodes", since=since)
     assert (host.drain, theirs.drain) == before
@@ -76,16 +77,8 @@ def test_a_restart_of_the_apiserver_loses_nothing_F3(
     assert (host.drain, theirs.drain) == before
     assert service.writes("drain", since=since) == []
     assert service.writes("undrain", since=since) == []
-    host.uncordon()
-    host.until_free()
-    until_workloads(host)
-
-
-def _age_versions(stage: Stage) -> None:
-    """Change objects: the restarted server keeps no events from before its start."""
-    kube = stage.bed.kube
-    for number in range(20):
-        kube.create({"kind": "Namespace", "metadata": {"name": f"age-{time.time_ns()}-{number}"}})
+    until_lifted(host)
+    until_synced(host)
 
 
 def test_a_long_outage_of_the_apiserver_is_healed_within_seconds_F3(
@@ -106,7 +99,7 @@ def test_a_hanging_apiserver_delays_a_cordon_F3(stage: Stage, service: Service, 
     time.sleep(2)
     assert service.livez()[0] == 200
     daemon.resume()
-    until_workloads(host)
+    until_synced(host)
 
 
 def test_a_stopped_slurmctld_is_reported_and_recovers_F4(
@@ -128,8 +121,7 @@ def test_a_stopped_slurmctld_is_reported_and_recovers_F4(
     until_back(service, "slurm_nodes", since=since, within_s=30)
     host.until_drained(CORDONED)
     other.until_free()
-    host.uncordon()
-    host.until_free()
+    until_lifted(host)
 
 
 def test_a_stopped_slurmrestd_is_reported_and_recovers_F4(
@@ -144,8 +136,7 @@ def test_a_stopped_slurmrestd_is_reported_and_recovers_F4(
     slurm.start_slurmrestd()
     host.until_drained(CORDONED)
     until_back(service, "slurm_nodes", since=since)
-    host.uncordon()
-    host.until_free()
+    until_lifted(host)
 
 
 def test_a_slow_slurmrestd_loses_nothing_F4(stage: Stage, service: Service, host: Host) -> None:
@@ -159,8 +150,7 @@ def test_a_slow_slurmrestd_loses_nothing_F4(stage: Stage, service: Service, host
     host.until_drained(CORDONED)
     assert stays(lambda: host.drained_as(CORDONED), for_s=0.5)
     assert len(service.writes("drain", slurm_node=host.name, outcome="done")) == 1
-    host.uncordon()
-    host.until_free()
+    until_lifted(host)
 
 
 def test_conditions_are_unknown_after_a_minute_without_slurmctld_F4_M2(
@@ -189,31 +179,21 @@ def test_an_expired_token_is_reported_and_a_new_one_is_used_F5(
     time.sleep(2)
     service.put_token(expired)
     until_lost(service, "slurm_nodes", since=since)
-    eventually(
-        lambda: 0 < service.metric("slurm_token_expiry_timestamp_seconds") < time.time(),
-        "the metric in the past",
-    )
+    eventually(lambda: 0 < service.metric(EXPIRY) < time.time(), "the metric in the past")
     host.cordon()
     service.put_token(slurm.token())
     host.until_drained(CORDONED, within_s=8)
     until_back(service, "slurm_nodes", since=since)
-    eventually(
-        lambda: service.metric("slurm_token_expiry_timestamp_seconds") > time.time() + 3000,
-        "the metric in the future",
-    )
-    host.uncordon()
-    host.until_free()
+    eventually(lambda: service.metric(EXPIRY) > time.time() + 3000, "the metric in the future")
+    until_lifted(host)
 
 
 def test_a_rotated_token_fails_no_request_F5(stage: Stage, service: Service, host: Host) -> None:
     since = service.mark()
     failed = _failed(service)
     service.put_token(stage.bed.slurm.token(lifespan_s=7200))
-    eventually(
-        lambda: service.metric("slurm_token_expiry_timestamp_seconds") > time.time() + 7000,
-        "the new one in use",
-    )
-    until_workloads(host)
+    eventually(lambda: service.metric(EXPIRY) > time.time() + 7000, "the new one in use")
+    until_synced(host)
     assert _failed(service) == failed
     assert service.lines("source lost", since=since) == []
 
@@ -229,67 +209,53 @@ def _failed(service: Service) -> float:
     )
 
 
+REJECTION = {
+    "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
+    "metadata": {"name": "reject-us"},
+}
+NO_SEATS = {
+    "nominalConcurrencyShares": 0,
+    "lendablePercent": 0,
+    "borrowingLimitPercent": 0,
+    "limitResponse": {"type": "Reject"},
+}
+ACCOUNT = {
+    "kind": "ServiceAccount",
+    "serviceAccount": {"name": "sunk-sync", "namespace": NAMESPACE},
+}
+NODE_PATCHES = {
+    "verbs": ["patch"],
+    "apiGroups": [""],
+    "resources": ["nodes", "nodes/status"],
+    "clusterScope": True,
+}
+FAIRNESS: dict[str, Object] = {
+    "prioritylevelconfigurations": {"spec": {"type": "Limited", "limited": NO_SEATS}},
+    "flowschemas": {
+        "spec": {
+            "priorityLevelConfiguration": REJECTION["metadata"],
+            "matchingPrecedence": 2,
+            "rules": [{"subjects": [ACCOUNT], "resourceRules": [NODE_PATCHES]}],
+        }
+    },
+}
+
+
 @pytest.fixture
 def rejecting(stage: Stage) -> Iterator[None]:
     """Let priority and fairness of the API server reject our patches of Nodes with 429."""
     rest = stage.bed.kube.rest
-    for collection, an_object in _fairness():
-        rest.call("POST", f"{FLOW}/{collection}", an_object)
+    for collection, spec in FAIRNESS.items():
+        rest.call("POST", f"{FLOW}/{collection}", {**REJECTION, **spec})
     yield
-    _let_through(stage)
+    for collection in reversed(FAIRNESS):
+        rest.call("DELETE", f"{FLOW}/{collection}/reject-us")
 
 
-def _let_through(stage: Stage) -> None:
-    for collection, an_object in reversed(_fairness()):
-        name = an_object["metadata"]["name"]
-        found = stage.bed.kube.rest.call("GET", f"{FLOW}/{collection}")["items"]
-        if name in {one["metadata"]["name"] for one in found}:
-            stage.bed.kube.rest.call("DELETE", f"{FLOW}/{collection}/{name}")
-
-
-def _fairness() -> list[tuple[str, Object]]:
-    """A priority level without seats, and a flow schema for our patches of Nodes."""
-    subject = {
-        "kind": "ServiceAccount",
-        "serviceAccount": {"name": "sunk-sync", "namespace": NAMESPACE},
-    }
-    what = {
-        "verbs": ["patch"],
-        "apiGroups": [""],
-        "resources": ["nodes", "nodes/status"],
-        "clusterScope": True,
-    }
-    level = {
-        "type": "Limited",
-        "limited": {
-            "nominalConcurrencyShares": 0,
-            "lendablePercent": 0,
-            "borrowingLimitPercent": 0,
-            "limitResponse": {"type": "Reject"},
-        },
-    }
-    kinds = {"apiVersion": "flowcontrol.apiserver.k8s.io/v1"}
-    meta = {"metadata": {"name": "reject-us"}}
-    flow = {
-        "priorityLevelConfiguration": {"name": "reject-us"},
-        "matchingPrecedence": 2,
-        "rules": [{"subjects": [subject], "resourceRules": [what]}],
-    }
-    return [
-        (
-            "prioritylevelconfigurations",
-            {**kinds, **meta, "kind": "PriorityLevelConfiguration", "spec": level},
-        ),
-        ("flowschemas", {**kinds, **meta, "kind": "FlowSchema", "spec": flow}),
-    ]
-
-
-def test_429_is_honoured_and_retried_F8(
-    request: pytest.FixtureRequest, stage: Stage, serve: Serve
-) -> None:
+@with_settings(log_level="debug")
+@pytest.mark.usefixtures("service", "rejecting")
+def test_429_is_honoured_and_retried_F8(stage: Stage, service: Service) -> None:
     """Most of 40 Nodes are rejected; none is retried before Retry-After."""
-    service = serve(log_level="debug")
-    request.getfixturevalue("rejecting")
     time.sleep(1)  # fairness applies a moment after its objects are created
     hosts = stage.crowd[:40]
     names = [host.name for host in hosts]

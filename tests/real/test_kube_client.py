@@ -3,7 +3,8 @@
 import asyncio
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -67,10 +68,12 @@ async def client_of(
 class Picture:
     """A graph fed by one watch."""
 
-    def __init__(self, client: KubeClient, subject: Selection) -> None:
+    def __init__(self, client: KubeClient, selection: Selection) -> None:
         self.graph = Graph(Configuration())
         self.news: list[News] = []
-        self.watch = Watch(client, subject, tell=self._tell, on_bad=self._on_bad, ambient=Ambient())
+        self.watch = Watch(
+            client, selection, tell=self._tell, on_bad=self._on_bad, ambient=Ambient()
+        )
 
     async def _tell(self, news: Any) -> None:
         self.news += news
@@ -82,15 +85,19 @@ class Picture:
     def kinds(self) -> list[str]:
         return [type(one).__name__ for one in self.news]
 
-    async def until(self, claim: Callable[[], bool], within_s: float = 15) -> None:
-        async with asyncio.timeout(within_s):
+    async def until(self, claim: Callable[[], bool]) -> None:
+        async with asyncio.timeout(15):
             while not claim():  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
 
+    async def until_cordoned(self, name: str) -> None:
+        rows = self.graph.nodes
+        await self.until(lambda: (row := rows.get(name)) is not None and row.unschedulable)
+
 
 @asynccontextmanager
-async def watching(client: KubeClient, subject: Selection) -> AsyncIterator[Picture]:
-    picture = Picture(client, subject)
+async def watching(client: KubeClient, selection: Selection) -> AsyncIterator[Picture]:
+    picture = Picture(client, selection)
     task = asyncio.create_task(picture.watch.run())
     try:
         await picture.until(lambda: task.done() or "ListingEnded" in picture.kinds())
@@ -116,8 +123,19 @@ async def push(server: KubeServer, action: Action) -> Outcome:
         return outcome
 
 
+async def push_done(server: KubeServer, action: Action) -> None:
+    assert isinstance(await push(server, action), Done)
+
+
 def conditions_of(an_object: Any) -> dict[str, str]:
-    return {one["type"]: one["status"] for one in an_object["status"]["conditions"]}
+    return {kind: one["status"] for kind, one in kube_objects.conditions(an_object).items()}
+
+
+def ours_of(server: KubeServer, name: str) -> tuple[set[str], Any]:
+    """Return our conditions of a Pod and all other ones."""
+    now = conditions_of(server.pod(name, "slurm"))
+    ours = {kind for kind in now if kind.startswith("Slurm")}
+    return ours, now.keys() - ours
 
 
 def slurm(kind: str, value: str = "True") -> Condition:
@@ -130,7 +148,7 @@ async def test_each_change_of_a_node_arrives(kube_server: KubeServer) -> None:
         kube_server.add_nodes("seen")
         await picture.until(lambda: rows.get("seen") is not None)
         kube_server.cordon("seen")
-        await picture.until(lambda: (row := rows.get("seen")) is not None and row.unschedulable)
+        await picture.until_cordoned("seen")
         kube_server.delete_node("seen")
         await picture.until(lambda: rows.get("seen") is None)
         assert "Lost" not in picture.kinds()
@@ -151,8 +169,8 @@ async def test_several_namespaces_are_listed_at_one_version(kube_server: KubeSer
         kube_server.ensure_namespace(namespace)
         kube_server.create(kube_objects.slurmd_pod(namespace, namespace=namespace))
     kube_server.create(kube_objects.pod("foreign", namespace="left"))
-    subject = slurmd_pods(["left", "right"], selector="app.kubernetes.io/component=slurmd")
-    async with client_of(kube_server) as client, watching(client, subject) as picture:
+    selection = slurmd_pods(["left", "right"], selector="app.kubernetes.io/component=slurmd")
+    async with client_of(kube_server) as client, watching(client, selection) as picture:
         rows = picture.graph.slurmd_pods
         assert sorted(rows.entries) == ["left/slurmd-left", "right/slurmd-right"]
         for namespace in ("left", "right"):
@@ -177,11 +195,10 @@ async def test_a_restart_of_the_api_server_removes_no_row_F3(own_server: KubeSer
     async with client_of(own_server) as client, watching(client, nodes()) as picture:
         await asyncio.to_thread(own_server.restart)
         own_server.cordon("a")
-        rows = picture.graph.nodes
-        await picture.until(lambda: (row := rows.get("a")) is not None and row.unschedulable)
+        await picture.until_cordoned("a")
         assert "Deleted" not in picture.kinds()
-        assert sorted(rows.entries) == ["a", "b"]
-        assert rows.live
+        assert sorted(picture.graph.nodes.entries) == ["a", "b"]
+        assert picture.graph.nodes.live
 
 
 async def test_410_leads_to_a_new_listing_F3(own_server: KubeServer) -> None:
@@ -206,28 +223,25 @@ async def test_a_restore_of_etcd_leads_to_a_new_listing(own_server: KubeServer) 
         await asyncio.to_thread(restore, own_server)
         await picture.until(lambda: list(picture.graph.nodes.entries) == ["kept"])
         own_server.cordon("kept")
-        rows = picture.graph.nodes
-        await picture.until(lambda: (row := rows.get("kept")) is not None and row.unschedulable)
+        await picture.until_cordoned("kept")
 
 
 def back_up(server: KubeServer) -> None:
-    with_etcd_stopped(
-        server, lambda: shutil.copytree(server.directory / "etcd", server.directory / "backup")
-    )
+    with etcd_stopped(server) as data:
+        shutil.copytree(data, server.directory / "backup")
 
 
 def restore(server: KubeServer) -> None:
-    def put_back() -> None:
-        shutil.rmtree(server.directory / "etcd")
-        (server.directory / "backup").rename(server.directory / "etcd")
-
-    with_etcd_stopped(server, put_back)
+    with etcd_stopped(server) as data:
+        shutil.rmtree(data)
+        (server.directory / "backup").rename(data)
 
 
-def with_etcd_stopped(server: KubeServer, doing: Callable[[], object]) -> None:
+@contextmanager
+def etcd_stopped(server: KubeServer) -> Iterator[Path]:
     server.stop()
     server.daemons["etcd"].stop()
-    doing()
+    yield server.directory / "etcd"
     server._start_etcd()
     server.start()
 
@@ -244,21 +258,16 @@ async def test_a_service_account_sees_what_its_roles_allow(kube_server: KubeServ
         assert isinstance(lost, Lost)
         assert "cannot list" in lost.why or "cannot watch" in lost.why
         assert '"nodes"' in lost.why
-        look = await KubePush(client, relist={}).push([GetObject("Node", "", "none", 0.0)])
-        assert isinstance(look[0], Done)
-        assert look[0].seen[0].found == "unknown"  # type: ignore[union-attr]
-        grant(kube_server, "reader")
+        (read,) = await KubePush(client, relist={}).push([GetObject("Node", "", "none", 0.0)])
+        assert isinstance(read, Done)
+        assert read.seen[0].found == "unknown"  # type: ignore[union-attr]
+        create = partial(kube_server.kubectl, "create")
+        create("clusterrole", "reader", "--verb=get,list,watch", "--resource=nodes")
+        subject = "--serviceaccount=default:reader"
+        create("clusterrolebinding", "reader", "--clusterrole=reader", subject)
         assert await client.may(list_nodes) is True
         await picture.until(lambda: "ListingEnded" in picture.kinds())
         task.cancel()
-
-
-def grant(server: KubeServer, account: str) -> None:
-    server.kubectl("create", "clusterrole", account, "--verb=get,list,watch", "--resource=nodes")
-    server.kubectl(
-        "create", "clusterrolebinding", account, f"--clusterrole={account}",
-        f"--serviceaccount=default:{account}",
-    )  # fmt: skip
 
 
 async def test_a_replaced_token_is_read_after_401_F5(
@@ -281,18 +290,16 @@ async def test_our_conditions_do_not_touch_those_of_others_M2(
 ) -> None:
     path = f"/api/v1/nodes/{node.name}"
     both = (slurm(names.NODE_DRAIN_CONDITION), slurm(names.NODE_RUNNING_CONDITION))
-    assert isinstance(await push(kube_server, SetConditions(node, both)), Done)
+    await push_done(kube_server, SetConditions(node, both))
     patch = {"conditions": [{"type": "Ready", "status": "False"}, {"type": "X", "status": "True"}]}
     kube_server.rest.call("PATCH", f"{path}/status", {"status": patch}, content_type=STRATEGIC)
     one = (slurm(names.NODE_DRAIN_CONDITION, "False"),)
-    assert isinstance(await push(kube_server, SetConditions(node, one)), Done)
-    assert conditions_of(kube_server.node(node.name)) == {
-        "Ready": "False",
-        "X": "True",
-        names.NODE_DRAIN_CONDITION: "False",
-    }
-    assert isinstance(await push(kube_server, SetConditions(node, ())), Done)
-    assert conditions_of(kube_server.node(node.name)) == {"Ready": "False", "X": "True"}
+    await push_done(kube_server, SetConditions(node, one))
+    theirs = {"Ready": "False", "X": "True"}
+    now = conditions_of(kube_server.node(node.name))
+    assert now == {**theirs, names.NODE_DRAIN_CONDITION: "False"}
+    await push_done(kube_server, SetConditions(node, ()))
+    assert conditions_of(kube_server.node(node.name)) == theirs
 
 
 async def test_our_conditions_of_a_pod_do_not_touch_those_of_the_kubelet_M1(
@@ -303,12 +310,10 @@ async def test_our_conditions_of_a_pod_do_not_touch_those_of_the_kubelet_M1(
     reference = Reference("Pod", "slurm", "slurmd-m1", pod["metadata"]["uid"])
     for state in ("Idle", "Drain"):
         await push(kube_server, SetConditions(reference, (slurm(f"SlurmNodeState{state}"),)))
-    ours = {"SlurmNodeStateDrain": "True"}
-    now = conditions_of(kube_server.pod("slurmd-m1", "slurm"))
-    assert {key: now[key] for key in now if key.startswith("Slurm")} == ours
+    ours, theirs = ours_of(kube_server, "slurmd-m1")
+    assert ours == {"SlurmNodeStateDrain"}
     await push(kube_server, SetConditions(reference, ()))
-    after = conditions_of(kube_server.pod("slurmd-m1", "slurm"))
-    assert after.keys() == now.keys() - ours.keys()
+    assert ours_of(kube_server, "slurmd-m1") == (set(), theirs)
     kube_server.delete_pod("slurmd-m1", "slurm", grace_s=0)
     kube_server.delete_node("m1")
 
@@ -336,9 +341,8 @@ async def test_the_same_write_twice_changes_nothing_M5(
     kube_server: KubeServer, node: Reference
 ) -> None:
     """Controllers write to a new Node, too: compare two writes in a row."""
-    old = Condition("SlurmDrain", "True", "Slurm", "x")
     for action in (
-        SetConditions(node, (old,), ("2026-01-01T00:00:00Z",)),
+        SetConditions(node, (slurm("SlurmDrain"),), ("2026-01-01T00:00:00Z",)),
         SetMetadata(node, names.MANAGER_MIRROR, ((names.LABEL_POD, "p"),), ((names.DRAIN, "x"),)),
     ):
         outcomes = [await push(kube_server, action) for _ in range(5)]
@@ -362,9 +366,9 @@ async def test_two_field_managers_keep_their_own_metadata(
 async def test_our_cordon_is_lifted_and_a_humans_stays_M7(
     kube_server: KubeServer, node: Reference
 ) -> None:
-    assert isinstance(await push(kube_server, Cordon(node)), Done)
+    await push_done(kube_server, Cordon(node))
     assert is_cordoned(kube_server, node) == (True, True)
-    assert isinstance(await push(kube_server, Uncordon(node)), Done)
+    await push_done(kube_server, Uncordon(node))
     assert is_cordoned(kube_server, node) == (False, False)
     kube_server.kubectl("cordon", node.name)
     await push(kube_server, Cordon(node))
@@ -427,13 +431,13 @@ async def test_a_repeated_event_is_counted_and_describe_shows_it(
 async def test_a_read_by_name_reports_presence_and_absence_S7(
     kube_server: KubeServer, node: Reference
 ) -> None:
-    for look, found, uid in (
+    for read, found, uid in (
         (GetObject("Node", "", node.name, 0.0), "yes", node.uid),
         (GetObject("Node", "", "nobody", 0.0), "no", ""),
         (GetObject("Pod", "default", "nobody", 0.0), "no", ""),
         (GetObject("Pod", "nowhere", "nobody", 0.0), "no", ""),
     ):
-        outcome = await push(kube_server, look)
+        outcome = await push(kube_server, read)
         assert isinstance(outcome, Done)
         (seen,) = outcome.seen
         assert isinstance(seen, GetResult)

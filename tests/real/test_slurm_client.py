@@ -4,17 +4,18 @@ import asyncio
 import os
 import subprocess
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from sunk_sync.core.model.actions import Action, Drain, RewriteReason, SetComment, Undrain
 from sunk_sync.core.model.facts import Confirmed, ListingEnded, Lost, News, Observed, SlurmNode
 from sunk_sync.core.model.node_mark import Mark, mark_text
-from sunk_sync.core.model.outcomes import Done, Refused, Unsure
+from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.translate.node_states import sanitise_reason
 from sunk_sync.slurm.api import controller
 from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
@@ -43,18 +44,13 @@ class Reader:
 
     def __init__(self, client: SlurmClient) -> None:
         self.news: list[News] = []
-        random = Random(1)
-        self.poll = NodePoll(
-            client,
-            self.tell,
-            timing=PollTiming(),
-            time=Time(clock=time.monotonic, sleep=asyncio.sleep, random=random.random),
-        )
+        moments = Time(clock=time.monotonic, sleep=asyncio.sleep, random=Random(1).random)
+        self.poll = NodePoll(client, self.tell, timing=PollTiming(), time=moments)
 
     async def tell(self, news: Sequence[News]) -> None:
         self.news.extend(news)
 
-    async def look(self) -> dict[str, SlurmNode] | None:
+    async def list(self) -> dict[str, SlurmNode] | None:
         """Make one listing; return the nodes, or None if nothing has changed."""
         self.news.clear()
         assert await self.poll.poll() is None
@@ -106,6 +102,17 @@ async def client(slurm_server: SlurmServer) -> AsyncIterator[SlurmClient]:
     slurm_server.wait_until_idle()
 
 
+async def do(client: SlurmClient, *actions: Action) -> list[Outcome]:
+    return list(await SlurmPush(client, time.monotonic).push(actions))
+
+
+async def fails(client: SlurmClient, request: Any, kind: str) -> SlurmError:
+    answer = await client.call(request)
+    assert isinstance(answer, SlurmError)
+    assert answer.kind == kind
+    return answer
+
+
 async def read(client: SlurmClient, name: str) -> SlurmNode:
     answer = await client.call(get_node(name))
     assert isinstance(answer, SlurmResponse)
@@ -125,19 +132,16 @@ async def test_the_newest_version_is_negotiated(
 async def test_the_answer_after_an_error_belongs_to_its_request_F4(client: SlurmClient) -> None:
     """26.05 sends two responses to an invalid request."""
     for _ in range(5):
-        wrong = await client.call(post_node("nosuch", b'{"state":["DRAIN"],"reason":"k8s: x"}'))
-        assert isinstance(wrong, SlurmError)
-        assert (wrong.kind, wrong.error_number) == ("no_such", 2018)
-        unknown = await client.call(get_node("nosuch"))
-        assert isinstance(unknown, SlurmError)
-        assert unknown.kind == "no_such"
+        wrong = post_node("nosuch", b'{"state":["DRAIN"],"reason":"k8s: x"}')
+        assert (await fails(client, wrong, "no_such")).error_number == 2018
+        await fails(client, get_node("nosuch"), "no_such")
         assert (await read(client, "n1")).name == "n1"
 
 
 async def test_a_listing_contains_every_node(
     slurm_server: SlurmServer, client: SlurmClient
 ) -> None:
-    nodes = await Reader(client).look()
+    nodes = await Reader(client).list()
     assert nodes is not None
     assert {name: set(node.state) for name, node in nodes.items()} == {
         name: set(state) for name, state in slurm_server.states().items()
@@ -150,7 +154,7 @@ async def test_an_unchanged_cluster_is_confirmed_by_304_if_supported(
     reader = Reader(client)
     quiet = dialect_of(slurm_server.api_version).conditional_nodes
     for _ in range(8):
-        nodes = await reader.look()
+        nodes = await reader.list()
         if nodes is None or not quiet:
             break
         await asyncio.sleep(1)
@@ -161,33 +165,27 @@ async def test_no_change_is_missed_with_304(slurm_server: SlurmServer, client: S
     """update_time has whole seconds, so changes come at any moment around a listing."""
     reader = Reader(client)
     random = Random(7)
-    known = await reader.look() or {}
+    known = await reader.list() or {}
     for number in range(16):
         await asyncio.sleep(random.uniform(0, 1.2))
         slurm_server.update_slurm_node("n2", comment=f"change {number}")
-        known = await reader.look() or known
+        known = await reader.list() or known
         assert known["n2"].comment == f"change {number}"
 
 
 async def test_a_drain_is_set_changed_and_lifted_S1_S2_S9_S14(
     slurm_server: SlurmServer, client: SlurmClient
 ) -> None:
-    push = SlurmPush(client, time.monotonic).push
-    steps: list[Action] = [
-        Drain("n1", CORDONED),
-        Drain("n1", "k8s: pod terminating"),
-        Undrain("n1", LIFTED),
-    ]
-    for action in steps:
-        (outcome,) = await push([action])
+    drains = Drain("n1", CORDONED), Drain("n1", "k8s: pod terminating")
+    for action in (*drains, Undrain("n1", LIFTED)):
+        (outcome,) = await do(client, action)
         assert isinstance(outcome, Done)
         (news,) = outcome.seen
         assert isinstance(news, Observed)
         assert isinstance(news.row, SlurmNode)
         after = await read(client, "n1")
         assert (after.state - {"NOT_RESPONDING"}, after.reason) == (news.row.state, news.row.reason)
-        (again,) = await push([action])
-        assert isinstance(again, Done)
+        assert isinstance((await do(client, action))[0], Done)
     clears = dialect_of(slurm_server.api_version).undrain_clears_reason
     assert after.reason == ("" if clears else LIFTED)
 
@@ -195,12 +193,11 @@ async def test_a_drain_is_set_changed_and_lifted_S1_S2_S9_S14(
 async def test_a_foreign_drain_is_not_changed_S11_S15(
     slurm_server: SlurmServer, client: SlurmClient
 ) -> None:
-    push = SlurmPush(client, time.monotonic).push
     slurm_server.update_slurm_node("n1", state=["DRAIN"], reason="bad disk")
     slurm_server.update_slurm_node("n2", state=["DRAIN"])
     before = [await read(client, name) for name in ("n1", "n2")]
     actions = [kind(name, LIFTED) for name in ("n1", "n2") for kind in (Drain, Undrain)]
-    assert {type(outcome) for outcome in await push(actions)} == {Refused}
+    assert {type(outcome) for outcome in await do(client, *actions)} == {Refused}
     assert [await read(client, name) for name in ("n1", "n2")] == before
 
 
@@ -209,8 +206,7 @@ async def test_a_down_node_keeps_its_reason_S13(
 ) -> None:
     """A DRAIN would overwrite it."""
     slurm_server.update_slurm_node("n1", state=["DOWN"], reason="fan")
-    (outcome,) = await SlurmPush(client, time.monotonic).push([Drain("n1", CORDONED)])
-    assert isinstance(outcome, Refused)
+    assert isinstance((await do(client, Drain("n1", CORDONED)))[0], Refused)
     assert (await read(client, "n1")).reason == "fan"
 
 
@@ -220,48 +216,41 @@ async def test_a_remaining_reason_of_ours_is_rewritten_S2(
     """24.11 keeps the reason of an undrained node; 26.05 does not."""
     slurm_server.update_slurm_node("n1", state=["DRAIN"], reason="k8s: old")
     slurm_server.update_slurm_node("n1", state=["UNDRAIN"])
-    (outcome,) = await SlurmPush(client, time.monotonic).push([RewriteReason("n1", LIFTED)])
+    (outcome,) = await do(client, RewriteReason("n1", LIFTED))
     after = await read(client, "n1")
-    if dialect_of(slurm_server.api_version).undrain_clears_reason:
-        assert isinstance(outcome, Refused)
-        assert after.reason == ""
-    else:
-        assert isinstance(outcome, Done)
-        assert after.reason == LIFTED
+    clears = dialect_of(slurm_server.api_version).undrain_clears_reason
+    assert (type(outcome), after.reason) == ((Refused, "") if clears else (Done, LIFTED))
     assert "DRAIN" not in after.state
 
 
 async def test_a_reason_is_read_back_unchanged_S17(client: SlurmClient) -> None:
-    push = SlurmPush(client, time.monotonic).push
     texts = ["größer µ 中文 🙂", 'say "no" \\ #1 a=b, c;d', "x" * 400, "a\tb\nc", "<&>'`$(x)|%s%n"]
     for text in texts:
         reason = sanitise_reason(f"k8s: {text}")
-        assert isinstance((await push([Drain("n1", reason)]))[0], Done)
+        assert isinstance((await do(client, Drain("n1", reason)))[0], Done)
         assert (await read(client, "n1")).reason == reason
 
 
 async def test_a_mark_replaces_only_an_empty_comment_or_ours_M8(
     slurm_server: SlurmServer, client: SlurmClient
 ) -> None:
-    push = SlurmPush(client, time.monotonic).push
     newer = mark_text(Mark(cluster="ours", node="n1", pod="p"))
     for text in (MARK, newer):
-        assert isinstance((await push([SetComment("n1", text)]))[0], Done)
+        assert isinstance((await do(client, SetComment("n1", text)))[0], Done)
         assert (await read(client, "n1")).comment == text
     slurm_server.update_slurm_node("n1", comment="rack 7")
-    assert isinstance((await push([SetComment("n1", MARK)]))[0], Refused)
+    assert isinstance((await do(client, SetComment("n1", MARK)))[0], Refused)
     assert (await read(client, "n1")).comment == "rack 7"
 
 
 async def test_many_drains_with_one_reason_are_one_request(slurm_server: SlurmServer) -> None:
     heard: list[Exchange] = []
     async with connected(slurm_server, heard=heard) as client:
-        push = SlurmPush(client, time.monotonic).push
         names = ["n1", "n2", "n3", "nosuch"]
-        outcomes = await push([Drain(name, CORDONED) for name in names])
+        outcomes = await do(client, *(Drain(name, CORDONED) for name in names))
         assert [type(outcome) for outcome in outcomes] == [Done, Done, Done, Refused]
         assert [each.path for each in heard if each.method == "POST"] == ["/slurm/nodes/"]
-        await push([Undrain(name, LIFTED) for name in names])
+        await do(client, *(Undrain(name, LIFTED) for name in names))
     slurm_server.wait_until_idle()
 
 
@@ -291,9 +280,7 @@ async def test_an_expired_token_is_reported_and_a_new_one_is_used_F5(
         expires_at_s = token.current() and token.expires_at_s
         assert expires_at_s
         await asyncio.sleep(max(0.0, float(expires_at_s) - time.time()) + 1.1)
-        refused = await client.call(get_node("n1"))
-        assert isinstance(refused, SlurmError)
-        assert refused.kind == "auth"
+        await fails(client, get_node("n1"), "auth")
         path.write_text(slurm_server.token())
         assert isinstance(await client.call(get_node("n1")), SlurmResponse)
 
@@ -304,7 +291,7 @@ async def test_slurmctld_down_is_reported_and_recovers_F4(own_server: SlurmServe
         running = asyncio.ensure_future(reader.poll.run())
         await until(lambda: ListingEnded("slurm_nodes") in reader.news)
         await asyncio.to_thread(own_server.stop_slurmctld)
-        (outcome,) = await SlurmPush(client, time.monotonic).push([Drain("n1", CORDONED)])
+        (outcome,) = await do(client, Drain("n1", CORDONED))
         assert isinstance(outcome, Unsure)
         assert outcome.why.startswith("controller down")
         await until(lambda: any(isinstance(news, Lost) for news in reader.news))
@@ -319,9 +306,7 @@ async def test_slurmrestd_down_is_reported_at_once_and_recovers_F4(own_server: S
         await read(client, "n1")
         await asyncio.to_thread(own_server.stop_slurmrestd)
         began_s = time.monotonic()
-        failure = await client.call(get_node("n1"))
-        assert isinstance(failure, SlurmError)
-        assert failure.kind == "unreachable"
+        await fails(client, get_node("n1"), "unreachable")
         assert time.monotonic() - began_s < 1
         await asyncio.to_thread(own_server.start_slurmrestd)
         assert (await read(client, "n1")).name == "n1"
@@ -336,7 +321,7 @@ async def test_a_reason_in_another_encoding_does_not_break_the_listing_F4(
         subprocess.run, [*map(os.fsencode, command), b"reason=d\xe9faillant"], check=True
     )
     async with connected(own_server) as client:
-        nodes = await Reader(client).look()
+        nodes = await Reader(client).list()
         assert nodes is not None
         assert nodes["n1"].reason == "d\ufffdfaillant"
         assert (await read(client, "n1")) == nodes["n1"]
@@ -344,20 +329,17 @@ async def test_a_reason_in_another_encoding_does_not_break_the_listing_F4(
 
 async def test_the_next_listing_shows_a_reconfigure_F11(own_server: SlurmServer) -> None:
     async with connected(own_server) as client:
-        push = SlurmPush(client, time.monotonic).push
-        await push([SetComment("n1", MARK), Drain("n1", CORDONED)])
+        await do(client, SetComment("n1", MARK), Drain("n1", CORDONED))
         reader = Reader(client)
-        await reader.look()
+        await reader.list()
         await asyncio.to_thread(own_server.reconfigure)
-        nodes = await reader.look()
+        nodes = await reader.list()
         assert nodes is not None
         assert nodes["n1"].comment == (await read(client, "n1")).comment
         assert nodes["n1"].reason == CORDONED
 
 
-async def until(condition: object, *, deadline_s: float = 30) -> None:
-    """Wait until the condition holds."""
-    assert callable(condition)
-    async with asyncio.timeout(deadline_s):
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.02)

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from random import Random
 from signal import SIGKILL
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 from msgspec.structs import replace
@@ -38,6 +38,7 @@ SCRIPT = "#!/bin/sh\nexec sleep 600\n"
 CONTEXT = SubmitContext(lambda _: SCRIPT, lambda _: True)
 SMALL = JobDescription(cpus=4, memory_mb=100)
 WHOLE = JobDescription(cpus=16, memory_mb=100)
+THEIRS = {"name": "theirs", "current_working_directory": "/", "environment": ["A=b"]}
 TICK_S = 3.0
 """Slurm's scheduler runs once a second."""
 numbers = itertools.count(1)
@@ -79,6 +80,26 @@ class Side:
     async def do(self, *actions: Action) -> list[Outcome]:
         return list(await self.push.push(actions))
 
+    async def do_all(self, *actions: Action) -> list[Outcome]:
+        """As `do`; each one must succeed."""
+        outcomes = await self.do(*actions)
+        assert [type(one) for one in outcomes] == [Done] * len(actions), outcomes
+        return outcomes
+
+    async def refused(self, action: Action, number: int) -> None:
+        """Check that Slurm refuses it with this number."""
+        (outcome,) = await self.do(action)
+        assert isinstance(outcome, Refused)
+        assert outcome.number == number
+
+    async def fill(self) -> None:
+        """Occupy all nodes, so that jobs wait."""
+        await self.make(self.want("allocation", replace(WHOLE, slurm_nodes=3)))
+
+    async def make_tasks(self, count: int, description: JobDescription = WHOLE) -> list[Job]:
+        """Submit equal jobs, which become the tasks of one array."""
+        return await self.make(*(self.want(description=description) for _ in range(count)))
+
     def want(
         self,
         kind: Literal["allocation", "script", "external"] = "script",
@@ -96,9 +117,7 @@ class Side:
         )
 
     async def make(self, *desired_writes: SubmitJob) -> list[Job]:
-        outcomes = await self.do(*desired_writes)
-        assert [type(one) for one in outcomes] == [Done] * len(desired_writes), outcomes
-        return [job_in(one) for one in outcomes]
+        return [job_in(one) for one in await self.do_all(*desired_writes)]
 
     async def until_state(self, state: str, *jobs: Job) -> dict[str, Job]:
         async with asyncio.timeout(TICK_S + 30):
@@ -139,16 +158,10 @@ def clean(server: SlurmServer) -> None:
     server.wait_until_idle()
 
 
-def foreign_allocation(server: SlurmServer, **fields: Any) -> int:
+def foreign_allocation(server: SlurmServer) -> int:
     """Allocate a running job of another user."""
-    job = {
-        "name": "theirs",
-        "current_working_directory": "/",
-        "environment": ["A=b"],
-        "immediate": True,
-        "memory_per_node": {"set": True, "number": 100},
-    }
-    answer = server.rest.call("POST", server.path("job/allocate"), {"job": {**job, **fields}})
+    job = {**THEIRS, "immediate": True, "memory_per_node": {"set": True, "number": 100}}
+    answer = server.rest.call("POST", server.path("job/allocate"), {"job": job})
     return int(answer["job_id"])
 
 
@@ -182,11 +195,9 @@ async def test_an_allocated_job_runs_on_its_nodes_in_the_response_P11a(side: Sid
 
 
 async def test_a_busy_cluster_refuses_an_allocation_P11a(side: Side) -> None:
-    await side.make(side.want("allocation", replace(WHOLE, slurm_nodes=3)))
+    await side.fill()
     desired = side.want("allocation", WHOLE)
-    (outcome,) = await side.do(desired)
-    assert isinstance(outcome, Refused)
-    assert outcome.number == 2016
+    await side.refused(desired, 2016)
     (left,) = [job for job in (await side.jobs()).values() if "FAILED" in job.state]
     assert (left.identity, left.slurm_nodes, left.script) == (desired.identity, (), False)
 
@@ -203,9 +214,7 @@ async def test_a_refused_submission_has_slurms_number_P10(
     side: Side, fields: dict[str, str], number: int
 ) -> None:
     for kind in ("script", "allocation"):
-        (outcome,) = await side.do(side.want(kind, replace(SMALL, **fields)))
-        assert isinstance(outcome, Refused)
-        assert outcome.number == number
+        await side.refused(side.want(kind, replace(SMALL, **fields)), number)
 
 
 async def test_external_jobs_need_v0_0_43(side: Side, server: SlurmServer) -> None:
@@ -237,36 +246,33 @@ async def test_equal_submissions_become_an_array_with_a_task_for_each_pod(side: 
 
 async def test_one_task_is_cancelled_alone_P23(side: Side) -> None:
     """Slurm keeps no record of a waiting task that was cancelled."""
-    made = await side.make(*(side.want(description=WHOLE) for _ in range(7)))
+    made = await side.make_tasks(7)
     await side.until_state("RUNNING", *made[:3])
-    outcomes = await side.do(cancel(made[1]), cancel(made[6], replaced=True), cancel(made[5]))
-    assert [type(one) for one in outcomes] == [Done] * 3
+    await side.do_all(cancel(made[1]), cancel(made[6], replaced=True), cancel(made[5]))
     for one in (side, side.anew()):
         seen = await one.jobs()
-        assert [("CANCELLED" in seen[job.job_id].state) for job in made] == [
-            False, True, False, False, False, True, True,
-        ]  # fmt: skip
+        ended = [number for number in range(7) if "CANCELLED" in seen[made[number].job_id].state]
+        assert ended == [1, 5, 6]
         assert [seen[job.job_id].identity.replaced for job in made] == [False] * 6 + [True]
-    (look,) = await side.do(get_job_now(made[6].job_id))
-    assert job_in(look).state == {"CANCELLED"}
-    assert job_in(look).identity.replaced
-    (again,) = await side.do(cancel(made[1]))
-    assert isinstance(again, Done)
+    (read,) = await side.do(get_job_now(made[6].job_id))
+    assert job_in(read).state == {"CANCELLED"}
+    assert job_in(read).identity.replaced
+    (again,) = await side.do_all(cancel(made[1]))
     assert "CANCELLED" in job_in(again).state
 
 
 async def test_a_running_task_is_marked_separately_P17(side: Side) -> None:
-    made = await side.make(*(side.want() for _ in range(4)))
+    made = await side.make_tasks(4, SMALL)
     await side.until_state("RUNNING", *made)
-    assert [type(one) for one in await side.do(cancel(made[2], replaced=True))] == [Done]
+    await side.do_all(cancel(made[2], replaced=True))
     seen = await side.anew().jobs()
     assert [seen[job.job_id].identity.replaced for job in made] == [False, False, True, False]
     assert "CANCELLED" in seen[made[2].job_id].state
 
 
 async def test_each_task_of_a_cancelled_array_is_reported(side: Side, server: SlurmServer) -> None:
-    await side.make(side.want("allocation", replace(WHOLE, slurm_nodes=3)))
-    made = await side.make(*(side.want(description=WHOLE) for _ in range(4)))
+    await side.fill()
+    made = await side.make_tasks(4)
     await side.jobs()
     server.run_in_root("scancel", made[0].job_id.partition("_")[0])
     for one in (side, side.anew()):
@@ -277,16 +283,14 @@ async def test_each_task_of_a_cancelled_array_is_reported(side: Side, server: Sl
 
 async def test_a_cancel_of_waiting_jobs_does_not_end_started_ones_P19(side: Side) -> None:
     (running,) = await side.make(side.want("allocation", replace(WHOLE, slurm_nodes=2)))
-    made = await side.make(*(side.want(description=WHOLE) for _ in range(3)))
+    made = await side.make_tasks(3)
     await side.until_state("RUNNING", made[0])
     ends = [cancel(job, waiting=True) for job in (running, made[0], made[1])]
-    outcomes = await side.do(*ends)
-    assert [type(one) for one in outcomes] == [Done] * 3
+    outcomes = await side.do_all(*ends)
     assert [job_in(one).state for one in outcomes[:2]] == [{"RUNNING"}] * 2
     seen = await side.anew().jobs()
-    assert [min(seen[job.job_id].state) for job in (running, *made)] == [
-        "RUNNING", "RUNNING", "CANCELLED", "PENDING",
-    ]  # fmt: skip
+    states = [min(seen[job.job_id].state) for job in (running, *made)]
+    assert states == ["RUNNING", "RUNNING", "CANCELLED", "PENDING"]
 
 
 async def test_our_own_cancel_differs_from_a_humans_P17(side: Side) -> None:
@@ -300,28 +304,25 @@ async def test_our_own_cancel_differs_from_a_humans_P17(side: Side) -> None:
 
 
 async def test_a_waiting_job_is_updated_if_slurm_allows_it_P20(side: Side) -> None:
-    await side.make(side.want("allocation", replace(WHOLE, slurm_nodes=3)))
+    await side.fill()
     (made,) = await side.make(side.want(description=WHOLE))
     new = replace(made.identity, digest="d2")
     description = replace(WHOLE, comment="hello", time_limit_min=7)
     update = UpdateJob(job_id=made.job_id, name=made.name, identity=new, description=description)
-    (outcome,) = await side.do(update)
-    assert isinstance(outcome, Done)
+    (outcome,) = await side.do_all(update)
     assert job_in(outcome).identity == new
     assert (await side.anew().jobs())[made.job_id].identity == new
     bad = replace(update, identity=made.identity, description=replace(WHOLE, constraints="none"))
-    (outcome,) = await side.do(bad)
-    assert isinstance(outcome, Refused)
-    assert outcome.number == 2029
+    await side.refused(bad, 2029)
     assert (await side.jobs())[made.job_id].identity == new
 
 
 async def test_new_exclusions_keep_the_place_of_a_waiting_job_P7(
     side: Side, server: SlurmServer
 ) -> None:
-    await side.make(side.want("allocation", replace(WHOLE, slurm_nodes=3)))
+    await side.fill()
     (one,) = await side.make(side.want(description=WHOLE))
-    tasks = await side.make(*(side.want(description=WHOLE) for _ in range(3)))
+    tasks = await side.make_tasks(3)
     numbers = (one.job_id, tasks[0].job_id.partition("_")[0])
 
     def places() -> list[tuple[object, ...]]:
@@ -338,10 +339,8 @@ async def test_new_exclusions_keep_the_place_of_a_waiting_job_P7(
         for job in (one, *tasks)
     ]  # fmt: skip
     for desired in desired_writes:
-        (outcome,) = await side.do(replace(desired, excluded=("n1", "nosuch")))
-        assert isinstance(outcome, Refused)
-        assert outcome.number == 2018
-    assert [type(outcome) for outcome in await side.do(*desired_writes)] == [Done] * 4
+        await side.refused(replace(desired, excluded=("n1", "nosuch")), 2018)
+    await side.do_all(*desired_writes)
     assert places() == before
     for number in numbers:
         assert "ExcNodeList=n[1-2]" in server.scontrol("show", "job", number)
@@ -360,7 +359,7 @@ async def test_the_reasons_of_all_waiting_jobs_are_read_at_once_P26(server: Slur
     heard: list[Exchange] = []
     async with connected(server, heard=heard) as client:
         side = Side(client)
-        tasks = await side.make(*(side.want(description=WHOLE) for _ in range(6)))
+        tasks = await side.make_tasks(6)
         await side.until_state("RUNNING", tasks[0])
         await asyncio.sleep(TICK_S)
         reasons = JobReasons(client, job_owners=side.job_owners, time=side.moments)
@@ -380,8 +379,7 @@ async def test_the_reasons_of_all_waiting_jobs_are_read_at_once_P26(server: Slur
 async def test_reading_an_unknown_or_foreign_job(side: Side, server: SlurmServer) -> None:
     theirs = foreign_allocation(server)
     for job_id in ("99999", str(theirs)):
-        (outcome,) = await side.do(get_job_now(job_id))
-        assert isinstance(outcome, Done)
+        (outcome,) = await side.do_all(get_job_now(job_id))
         assert isinstance(outcome.seen[0], Deleted)
         assert abs(outcome.seen[0].order - time.monotonic()) < 5
 
@@ -393,18 +391,15 @@ async def test_two_clusters_on_one_slurm_see_only_their_own_jobs_P22(
     foreign_allocation(server)
     mine = await side.make(side.want("allocation"))
     theirs = await other.make(other.want("allocation"))
-    mine += await side.make(*(side.want() for _ in range(3)))
-    theirs += await other.make(*(other.want() for _ in range(3)))
+    mine += await side.make_tasks(3, SMALL)
+    theirs += await other.make_tasks(3, SMALL)
     assert set(await side.jobs()) == {job.job_id for job in mine}
     assert set(await other.jobs()) == {job.job_id for job in theirs}
     for replaced in (False, True):
-        desired_writes = [cancel(job, replaced=replaced) for job in mine[:1] + mine[2:]]
-        aimed = [
-            replace(one, job_id=job.job_id)
-            for one, job in zip(desired_writes, theirs, strict=False)
-        ]
-        outcomes = await side.do(*aimed)
-        assert all(isinstance(one, Done) for one in outcomes)
+        pairs = zip(mine[:1] + mine[2:], theirs, strict=False)
+        await side.do_all(
+            *(replace(cancel(job, replaced=replaced), job_id=it.job_id) for job, it in pairs)
+        )
         assert not any("CANCELLED" in job.state for job in (await other.jobs()).values())
     assert not any(job.identity.replaced for job in (await other.jobs()).values())
 
@@ -424,8 +419,7 @@ async def test_after_sigkill_slurmctld_reuses_our_job_id_P23(server: SlurmServer
             pass
         assert given == int(made.job_id)
         assert made.job_id not in await side.jobs()
-        (outcome,) = await side.do(cancel(made))
-        assert isinstance(outcome, Done)
+        (outcome,) = await side.do_all(cancel(made))
         assert isinstance(outcome.seen[0], Deleted)
         assert f"{given} RUNNING" in server.squeue("-h", "-o", "%i %T").splitlines()
     clean(server)
@@ -436,7 +430,7 @@ OLDER = {"26.05": ("v0.0.44", "v0.0.43", "v0.0.42"), "24.11": ("v0.0.41", "v0.0.
 
 async def test_each_api_version_reports_the_same_jobs(side: Side, server: SlurmServer) -> None:
     """v0.0.40 spells started tasks differently."""
-    made = await side.make(*(side.want(description=WHOLE) for _ in range(6)))
+    made = await side.make_tasks(6)
     await side.until_state("RUNNING", *made[:3])
     await side.do(cancel(made[5]))
     expected = await side.jobs()
@@ -445,8 +439,8 @@ async def test_each_api_version_reports_the_same_jobs(side: Side, server: SlurmS
         async with connected(server, version=version) as client:
             older = Side(client, cluster=side.cluster)
             assert await older.jobs() == expected
-            looked = await older.do(*(get_job_now(job.job_id) for job in made))
-            assert {job_in(one).job_id: job_in(one) for one in looked} == expected
+            read = await older.do(*(get_job_now(job.job_id) for job in made))
+            assert {job_in(one).job_id: job_in(one) for one in read} == expected
 
 
 @pytest.mark.usefixtures("side")
@@ -460,10 +454,9 @@ async def test_each_api_version_submits_and_ends_jobs(server: SlurmServer, place
         (allocated,) = await older.do(older.want("allocation"))
         assert isinstance(allocated, Refused if version == "v0.0.40" else Done)
         (single,) = await older.make(older.want())
-        tasks = await older.make(*(older.want() for _ in range(3)))
+        tasks = await older.make_tasks(3, SMALL)
         await older.until_state("RUNNING", single, *tasks)
-        outcomes = await older.do(cancel(single, replaced=True), cancel(tasks[1], replaced=True))
-        assert [type(one) for one in outcomes] == [Done, Done]
+        await older.do_all(cancel(single, replaced=True), cancel(tasks[1], replaced=True))
         seen = await older.anew().jobs()
         ended = {single.job_id, tasks[1].job_id}
         assert {one for one, job in seen.items() if "CANCELLED" in job.state} == ended
@@ -478,23 +471,14 @@ def is_ready(server: SlurmServer) -> bool:
 @pytest.fixture
 def thousand(server: SlurmServer) -> Iterator[None]:
     """A thousand waiting tasks of another user."""
-    job = {
-        "name": "theirs",
-        "current_working_directory": "/",
-        "environment": ["A=b"],
-        "hold": True,
-        "array": "0-999",
-    }
-    body = {"script": SCRIPT, "job": job}
+    body = {"script": SCRIPT, "job": {**THEIRS, "hold": True, "array": "0-999"}}
     server.rest.call("POST", server.path("job/submit"), body)
     yield
     clean(server)
 
 
-async def test_the_size_of_a_listing_of_a_thousand_jobs(
-    server: SlurmServer, thousand: None
-) -> None:
-    del thousand
+@pytest.mark.usefixtures("thousand")
+async def test_the_size_of_a_listing_of_a_thousand_jobs(server: SlurmServer) -> None:
     heard: list[Exchange] = []
     async with connected(server, heard=heard) as client:
         side = Side(client)
@@ -515,6 +499,6 @@ async def test_the_size_of_a_listing_of_a_thousand_jobs(
         assert listed[-1].received_bytes < 120 * jobs
         print(
             f"\n{server.version}: {listed[-1].received_bytes} bytes, {1000 * min(took):.1f} to "
-            f"{1000 * max(took):.1f} ms a look, {1000 * cpu_s:.1f} ms of them our CPU; "
-            f"first look {made.job_id}, {os.cpu_count()} cores"
+            f"{1000 * max(took):.1f} ms a listing, {1000 * cpu_s:.1f} ms of them our CPU; "
+            f"job {made.job_id}, {os.cpu_count()} cores"
         )
