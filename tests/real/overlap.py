@@ -99,7 +99,7 @@ class Sampler:
         if self.failure is not None:
             raise self.failure
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """Describe the number and the spacing of the samples."""
         return "; ".join(f"{side}: {spacing(asked)}" for side, asked in self.asked.items())
 

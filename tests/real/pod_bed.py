@@ -5,13 +5,12 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from http.client import HTTPConnection, HTTPException
-from pathlib import Path
 from typing import Any
 
 from sunk_sync.server.tokens import GATE, make_token, new_key
 from tests.real.service import NAMESPACE, QUICK, Service, install
 from tests.real.stage import annotation, eventually, prefixed
-from tests.real.testbed import Bed, RestError, SlurmConf, kube_objects
+from tests.real.testbed import Bed, RestError, SlurmConf, SlurmServer, kube_objects
 from tests.real.testbed.closing import Closing
 from tests.real.testbed.kube import REPOSITORY
 from tests.real.testbed.kubelet import END_DELAY
@@ -21,6 +20,7 @@ SCHEDULER = "slurm-slurm"
 CPUS = 16
 """All CPUs of a host: no other job fits beside such a Pod."""
 FOLDER = "/etc/slurm/sunk-sync"
+OUT = "/tmp/out"
 GATE_LINES = (
     f"PrologSlurmctld={FOLDER}/sunk-sync-prolog.sh",
     f"EpilogSlurmctld={FOLDER}/sunk-sync-epilog.sh",
@@ -51,6 +51,32 @@ QOS = {
 }
 
 
+def install_scripts(slurm: SlurmServer, key: bytes, **settings: str) -> None:
+    """Copy our scripts, write their token and sunk-sync.conf, and make room for stamps."""
+    folder, out = slurm.root / FOLDER.lstrip("/"), slurm.root / OUT.lstrip("/")
+    folder.mkdir(exist_ok=True)
+    for script in (REPOSITORY / "deploy" / "slurm").glob("*.sh"):
+        shutil.copy(script, folder)
+    (folder / "token").write_text(make_token(key, GATE) + "\n")
+    given = {"token-file": f"{FOLDER}/token", **settings}
+    lines = [f"{name.replace('_', '-')} = {value}\n" for name, value in given.items()]
+    (folder / "sunk-sync.conf").write_text("".join(lines))
+    out.mkdir(exist_ok=True)
+    out.chmod(0o777)
+
+
+def stamp(name: str) -> str:
+    """Return a script that records when it starts, then sleeps."""
+    return f"#!/bin/sh\ndate +%s.%N >{OUT}/{name}\nexec sleep 600\n"
+
+
+def stamped(slurm: SlurmServer, name: str) -> float | None:
+    """Return when such a script started; None if it has not."""
+    path = slurm.root / OUT.lstrip("/") / name
+    text = path.read_text() if path.exists() else ""
+    return float(text) if text.endswith("\n") else None
+
+
 def pod_conf(slurmds: int, *, kill_wait_s: int = 4, **more: Any) -> SlurmConf:
     """Return a Slurm with preemption by partition: main preempts low, grace and again."""
     return SlurmConf(
@@ -75,7 +101,7 @@ class PodBed(Closing):
         self.key_file.write_bytes(self.key)
         self._connections: dict[str, HTTPConnection] = {}
         install(bed)
-        self._install_scripts()
+        install_scripts(bed.slurm, self.key, url=f"http://127.0.0.1:{self.hooks_port}")
 
     @property
     def version(self) -> str:
@@ -86,17 +112,6 @@ class PodBed(Closing):
 
     def say(self, text: str) -> None:
         print(f"{self.version}: {text}")
-
-    def _install_scripts(self) -> None:
-        folder = self.bed.slurm.root / FOLDER.lstrip("/")
-        folder.mkdir(exist_ok=True)
-        for script in (REPOSITORY / "deploy" / "slurm").glob("*.sh"):
-            shutil.copy(script, folder)
-        (folder / "token").write_text(make_token(self.key, GATE) + "\n")
-        url = f"http://127.0.0.1:{self.hooks_port}"
-        (folder / "sunk-sync.conf").write_text(f"url = {url}\ntoken-file = {FOLDER}/token\n")
-        self.out.mkdir(exist_ok=True)
-        self.out.chmod(0o777)
 
     def set_gate(self, *, on: bool) -> None:
         """Install our scripts in slurm.conf, or remove them."""
@@ -178,14 +193,8 @@ class PodBed(Closing):
         what = f"{', '.join(names[:5])} bound"
         self.until(lambda: all(map(self.host_of, names)), what, within_s=within_s)
 
-    @property
-    def out(self) -> Path:
-        """Directory in which jobs of `submit` record the start of their script."""
-        return self.bed.slurm.root / "tmp/out"
-
     def submit(self, name: str, host: str, **fields: Any) -> str:
-        """Submit a foreign job for a whole host; its script records its start in `out`/name."""
-        script = f"#!/bin/sh\ndate +%s.%N >/tmp/out/{name}\nexec sleep 600\n"
+        """Submit a foreign job for a whole host; its script records its start for `began`."""
         job = {
             "name": name,
             "current_working_directory": "/tmp",
@@ -199,14 +208,13 @@ class PodBed(Closing):
             "requeue": False,
             **fields,
         }
+        body = {"script": stamp(name), "job": job}
         path = self.bed.slurm.path("job/submit")
-        return str(self.bed.slurm.rest.call("POST", path, {"script": script, "job": job})["job_id"])
+        return str(self.bed.slurm.rest.call("POST", path, body)["job_id"])
 
     def began(self, name: str) -> float | None:
         """Return when the script of such a job started; None if it has not."""
-        path = self.out / name
-        text = path.read_text() if path.exists() else ""
-        return float(text) if text.endswith("\n") else None
+        return stamped(self.bed.slurm, name)
 
     def cancel(self, job: str) -> None:
         with contextlib.suppress(RestError):

@@ -92,7 +92,7 @@ class Service:
         def ready() -> bool:
             if not self.running:
                 raise BedError(f"the service ended:\n{self.tail()}")
-            return self._doors() is not None and self.readyz()[0] == 200
+            return self._addresses() is not None and self.readyz()[0] == 200
 
         try:
             wait_until(ready, "the service ready", deadline_s=deadline_s)
@@ -211,15 +211,15 @@ class Service:
     def livez(self) -> tuple[int, str]:
         return self._get("health", "/livez")
 
-    def _doors(self) -> Line | None:
+    def _addresses(self) -> Line | None:
         """Return the addresses that it listens on, from its log."""
         return next(iter(self.lines("metrics server open", since=self.begun)), None)
 
-    def _get(self, door: str, path: str) -> tuple[int, str]:
-        doors = self._doors()
-        assert doors is not None, self.tail()
+    def _get(self, server: str, path: str) -> tuple[int, str]:
+        addresses = self._addresses()
+        assert addresses is not None, self.tail()
         try:
-            with urllib.request.urlopen(f"http://{doors[door]}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://{addresses[server]}{path}", timeout=5) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

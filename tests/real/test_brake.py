@@ -58,7 +58,7 @@ def test_while_no_node_is_ready_nothing_is_submitted_P32(
         load.until(lambda load=load: load.message == message)
     time.sleep(MINUTE_S)
     assert submissions(scheduler, loads, since=since) == [0] * 5
-    assert [load.told("FailedScheduling") for load in loads] == [[message]] * 5
+    assert [load.events_of("FailedScheduling") for load in loads] == [[message]] * 5
     hosts[1].set_node_ready(ready=True)
     ready_s = time.monotonic()
     for load in loads:

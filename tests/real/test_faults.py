@@ -209,10 +209,7 @@ def _failed(service: Service) -> float:
     )
 
 
-REJECTION = {
-    "apiVersion": "flowcontrol.apiserver.k8s.io/v1",
-    "metadata": {"name": "reject-us"},
-}
+REJECTION: Object = {"metadata": {"name": "reject-us"}}
 NO_SEATS = {
     "nominalConcurrencyShares": 0,
     "lendablePercent": 0,

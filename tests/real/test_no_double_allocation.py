@@ -191,7 +191,7 @@ def fight(bed: PodBed, ways: Sequence[Way], kind: str) -> Fought:
                 way.end(bed, duel)
         bring_back(bed, [duel for way, _, duel in duels if way.end is lose_node])
         bed.until(lambda: all(duel.over for duel in every), "all duels over", within_s=WITHIN_S)
-    bed.say(sampler.told())
+    bed.say(sampler.summary())
     return duels
 
 

@@ -84,7 +84,7 @@ def test_a_complete_gang_gets_one_job_and_surplus_members_wait_G1_G7(
     assert {first.node, second.node} == set(workloads.expand(job["nodes"]))
     (third,) = gang(workloads, "g1", 1)
     third.until(lambda: "as many Pods as its size" in third.message)
-    third.until(lambda: third.told("FailedScheduling"))
+    third.until(lambda: third.events_of("FailedScheduling"))
     assert stays(lambda: not third.jobs and not third.node)
 
 
@@ -125,7 +125,7 @@ def test_an_invalid_member_refuses_the_whole_gang_by_name_G2(workloads: Workload
     good = workloads.load(annotations=annotations)
     bad = workloads.load(annotations=annotations, terminationGracePeriodSeconds=300)
     for load in (good, bad):
-        load.until(lambda load=load: load.told("InvalidPod"))
+        load.until(lambda load=load: load.events_of("InvalidPod"))
         assert bad.name in load.message
         assert "300" in load.message
         assert not load.jobs

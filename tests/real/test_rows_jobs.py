@@ -88,7 +88,7 @@ def test_a_pod_bound_by_somebody_else_keeps_its_node_and_loses_its_job_P18(
     elsewhere = workloads.take()
     load.bind_to(elsewhere)
     load.until(load.ended)
-    load.until(lambda: load.told("BoundElsewhere"))
+    load.until(lambda: load.events_of("BoundElsewhere"))
     assert stays(lambda: load.node == elsewhere.name and not load.terminating)
     assert len(load.jobs) == 1
     workloads.scancel(blocker)
@@ -127,9 +127,9 @@ def test_an_edit_applies_while_the_job_waits_and_is_ignored_later_P20(
     workloads.scancel(blocker)
     job = load.until_bound()
     load.annotate(comment="too late")
-    load.until(lambda: load.told("SettingsIgnored"))
+    load.until(lambda: load.events_of("SettingsIgnored"))
     assert stays(lambda: load.job["comment"] == "for you" and not load.terminating)
-    assert len(load.told("SettingsIgnored")) == 1
+    assert len(load.events_of("SettingsIgnored")) == 1
     assert str(load.job["job_id"]) == job
 
 
@@ -157,7 +157,7 @@ def test_a_job_cancelled_by_a_human_is_submitted_again_only_on_request_P17(
     workloads.scancel(job)
     load.until(lambda: load.condition("PodScheduled")[1] == "SlurmJobCancelled")
     load.until(lambda: load.annotation("cancelled") == f"{job}/")
-    load.until(lambda: load.told("SlurmJobCancelled"))
+    load.until(lambda: load.events_of("SlurmJobCancelled"))
     assert not load.live
     scheduler.restart()
     assert stays(lambda: len(load.jobs) == 1)
@@ -295,7 +295,7 @@ def test_ends_for_failed_nodes_are_held_but_not_those_of_cancelled_jobs_P31(
     eventually(lambda: any(load.terminating for load in failing), "one ends")
     held = [load for load in failing if not load.terminating]
     for load in held:
-        load.until(lambda load=load: load.told("PodEndHeld"))
+        load.until(lambda load=load: load.events_of("PodEndHeld"))
     workloads.scancel(jobs[3])
     loads[3].until(lambda: loads[3].terminating)
     assert stays(lambda: sum(load.terminating for load in failing) == 1, for_s=2)
@@ -340,8 +340,8 @@ def test_for_a_silent_node_the_job_stays_and_an_event_explains_P25b(
     load.delete()
     host.set_node_ready(ready=False)
     host.until_drained("k8s: node not ready")
-    load.until(lambda: load.told("NodeSilent"))
-    assert "kubectl delete pod --force" in load.told("NodeSilent")[0]
+    load.until(lambda: load.events_of("NodeSilent"))
+    assert "kubectl delete pod --force" in load.events_of("NodeSilent")[0]
     assert stays(lambda: load.live, for_s=1.0)
     load.delete(now=True)
     load.until(load.ended)

@@ -119,7 +119,7 @@ def test_with_keep_the_pod_lives_and_its_host_is_drained_P30(losses: Callable[[s
     assert host.free
     host.until_drained("k8s: pod without job", within_s=WITHIN_S)
     assert time.monotonic() - loss.at_s > 60
-    load.until(lambda: load.told("PodWithoutJob"))
+    load.until(lambda: load.events_of("PodWithoutJob"))
     assert lives(load)
     assert not load.jobs
     load.delete()

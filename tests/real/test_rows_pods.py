@@ -58,7 +58,7 @@ def test_a_pod_bound_within_a_second_costs_only_the_binding_P1(
     job_id = load.until_bound()
     assert load.node == host.name
     assert str(load.job["job_id"]) == job_id == load.annotation("job-id")
-    load.until(lambda: load.told("Scheduled"))
+    load.until(lambda: load.events_of("Scheduled"))
     written = [line["action"] for line in scheduler.writes(since=since, pod=load.path)]
     assert written == ["bind", "record-event"]
     managers = {one["manager"] for one in load.pod["metadata"]["managedFields"]}
@@ -117,7 +117,7 @@ def test_a_waiting_pod_shows_slurms_reason_P1(workloads: WorkloadIndex, host: Ho
     assert f"Slurm job {job['job_id']} waits" in message
     load.until(lambda: f"({load.job['state_reason']})" in load.message)
     load.until(lambda: load.annotation("job-id") == str(job["job_id"]))
-    load.until(lambda: load.message in load.told("FailedScheduling"))
+    load.until(lambda: load.message in load.events_of("FailedScheduling"))
     workloads.scancel(blocker)
     assert load.until_bound() == str(job["job_id"])
     assert load.condition("PodScheduled")[0] == "True"
@@ -143,8 +143,8 @@ def test_an_invalid_pod_is_refused_at_once_P2_P3_P4(workloads: WorkloadIndex) ->
         odd: ["timeout", "soon", "priority", "high"],
     }
     for load, expected in words.items():
-        load.until(lambda load=load: load.told("InvalidPod"))
-        (message,) = load.told("InvalidPod")
+        load.until(lambda load=load: load.events_of("InvalidPod"))
+        (message,) = load.events_of("InvalidPod")
         assert load.condition("PodScheduled") == ("False", "Unschedulable", message)
         assert [word for word in expected if word not in message] == [], message
     assert stays(lambda: not any(load.jobs for load in words))
@@ -195,7 +195,7 @@ def test_the_exclusions_of_a_job_that_waits_follow_taints_and_labels_P7(
 def test_nothing_is_submitted_while_no_host_fits_P7(workloads: WorkloadIndex) -> None:
     load = workloads.load(nodeSelector={"pool": "nowhere"})
     load.until(lambda: load.condition("PodScheduled")[:2] == ("False", "Unschedulable"))
-    load.until(lambda: load.message in load.told("FailedScheduling"))
+    load.until(lambda: load.message in load.events_of("FailedScheduling"))
     assert stays(lambda: not load.jobs)
     (host,) = workloads.pool("nowhere", 1)
     load.until_bound()
@@ -230,11 +230,11 @@ def test_rules_that_slurm_cannot_enforce_give_a_warning_P8_P27(
     blocker = workloads.occupy(host)
     load = workloads.load(host, affinity=AFFINITY, containers=pinned(cpu="2", memory="1Gi"))
     load.until_waits()
-    load.until(lambda: load.told("UnsupportedRule") and load.told("StaticCPU"))
+    load.until(lambda: load.events_of("UnsupportedRule") and load.events_of("StaticCPU"))
     workloads.scancel(blocker)
     load.until_bound()
-    assert "podAntiAffinity" in load.told("UnsupportedRule")[0]
-    assert len(load.told("UnsupportedRule")) == len(load.told("StaticCPU")) == 1
+    assert "podAntiAffinity" in load.events_of("UnsupportedRule")[0]
+    assert len(load.events_of("UnsupportedRule")) == len(load.events_of("StaticCPU")) == 1
 
 
 def test_a_refused_pod_is_submitted_again_only_after_a_change_P10(
@@ -242,9 +242,9 @@ def test_a_refused_pod_is_submitted_again_only_after_a_change_P10(
 ) -> None:
     since = scheduler.mark()
     load = workloads.load(host, annotations={"partition": "nowhere"})
-    load.until(lambda: load.told("SlurmRefused"))
+    load.until(lambda: load.events_of("SlurmRefused"))
     assert "(2000)" in load.message
-    assert load.message in load.told("SlurmRefused")
+    assert load.message in load.events_of("SlurmRefused")
 
     def submissions() -> int:
         lines = scheduler.writes("submit-job", since=since)
@@ -265,8 +265,8 @@ def test_a_pod_is_bound_once_the_script_of_its_job_has_started_P11_P24(
     load.until(lambda: load.job["extra"].endswith(": started"))
     assert load.job["batch_flag"]
     assert len(load.jobs) == 1
-    load.until(lambda: load.told("Scheduled"))
-    assert str(load.job["job_id"]) in load.told("Scheduled")[0]
+    load.until(lambda: load.events_of("Scheduled"))
+    assert str(load.job["job_id"]) in load.events_of("Scheduled")[0]
 
 
 def test_a_job_on_an_unfit_host_is_replaced_P12(workloads: WorkloadIndex) -> None:
@@ -282,8 +282,8 @@ def test_a_job_on_an_unfit_host_is_replaced_P12(workloads: WorkloadIndex) -> Non
     assert "CANCELLED" in given_up["job_state"]
     assert replaced(given_up)
     assert bad.name in workloads.expand(load.job["excluded_nodes"])
-    load.until(lambda: load.told("SlurmJobReplaced"))
-    assert bad.name in load.told("SlurmJobReplaced")[0]
+    load.until(lambda: load.events_of("SlurmJobReplaced"))
+    assert bad.name in load.events_of("SlurmJobReplaced")[0]
     workloads.scancel(blockers[1])
     load.until_bound()
     assert load.node == good.name
@@ -320,7 +320,7 @@ def test_strict_settings_refuse_and_map_P8_P9_P27(workloads: WorkloadIndex) -> N
     assert weighty.job["priority"]["number"] == 4711
     assert wins.job["partition"] == "low"
     for load in (spread, static):
-        load.until(lambda load=load: load.told("InvalidPod"))
+        load.until(lambda load=load: load.events_of("InvalidPod"))
         assert not load.jobs
     assert "podAntiAffinity" in spread.message
 

@@ -136,7 +136,7 @@ class Load:
         )
         return [(one["reason"], one["message"]) for one in found["items"]]
 
-    def told(self, reason: str) -> list[str]:
+    def events_of(self, reason: str) -> list[str]:
         """Return the messages of its Events with this reason."""
         return [message for one, message in self.events if one == reason]
 
