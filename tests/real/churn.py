@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.real.stage import PREFIX, Host
+from tests.real.stage import PREFIX, Host, annotation
 from tests.real.testbed import RestError
-from tests.real.testbed.kube_objects import Object
+from tests.real.testbed.kube_objects import Object, conditions, status_of
 
 REST_S = 0.4
 PAUSE_S = 0.03
@@ -134,47 +134,24 @@ class Truth:
 
 def read(host: Host) -> Truth:
     row = host.slurm
-    return Truth(
-        "DRAIN" in row["state"],
-        row["reason"],
-        row["comment"],
-        frozenset(row["state"]),
-        host.node,
-        _pod(host),
-    )
-
-
-def _pod(host: Host) -> Object | None:
-    try:
-        return dict(host.pod)
-    except RestError as error:
-        if error.status != 404:
-            raise
-        return None
+    state, reason, comment = frozenset(row["state"]), row["reason"], row["comment"]
+    return Truth("DRAIN" in state, reason, comment, state, host.node, host.pod_if_any)
 
 
 def cause_of(host: Host) -> str:
     """Return the reason that S9 requires, from the API server alone; empty: none."""
-    pod, node = _pod(host), host.node
+    pod, node = host.pod_if_any, host.node
     if pod is None:
         return "k8s: pod terminated"
-    annotations = pod["metadata"].get("annotations", {})
     if "deletionTimestamp" in pod["metadata"]:
         return "k8s: pod terminating"
-    if (value := annotations.get(PREFIX + "pending-deletion")) is not None:
+    if (value := annotation(pod, "pending-deletion")) is not None:
         return f"k8s: pod pending deletion: {value}"
     if node["spec"].get("unschedulable"):
         return "k8s: node cordoned"
-    if annotations.get(PREFIX + "cordon"):
+    if annotation(pod, "cordon"):
         return "k8s: pod cordoned"
-    return "" if _status(pod, "Ready") == "True" else "k8s: pod not ready"
-
-
-def _status(an_object: Object, kind: str) -> str:
-    for one in an_object["status"].get("conditions", []):
-        if one["type"] == kind:
-            return str(one["status"])
-    return ""
+    return "" if status_of(pod, "Ready") == "True" else "k8s: pod not ready"
 
 
 def faults(host: Host, human: str | None) -> list[str]:
@@ -188,14 +165,9 @@ def faults(host: Host, human: str | None) -> list[str]:
 
 def _drain_faults(truth: Truth, cause: str, human: str | None) -> list[str]:
     stands = (truth.drained, truth.reason)
-    if human is not None:
-        return (
-            []
-            if stands == (True, human)
-            else [f"expected the human's drain {human!r}, but {stands}"]
-        )
-    if cause:
-        return [] if stands == (True, cause) else [f"expected {cause!r}, but {stands}"]
+    wanted = cause if human is None else human
+    if human is not None or cause:
+        return [] if stands == (True, wanted) else [f"expected {wanted!r}, but {stands}"]
     fine = not truth.drained and not truth.reason.startswith("k8s:")
     return [] if fine else [f"expected no drain, but {stands}"]
 
@@ -210,7 +182,7 @@ def _node_faults(truth: Truth, host: Host) -> list[str]:
         "SlurmNotResponding": str("NOT_RESPONDING" in truth.state),
         "Ready": "True",
     }
-    shown = {kind: _status(truth.node, kind) for kind in wanted}
+    shown = {kind: status_of(truth.node, kind) for kind in wanted}
     found = [] if shown == wanted else [f"Node shows {shown}, expected {wanted}"]
     found += _annotation_faults(truth, truth.node)
     pod = truth.node["metadata"]["labels"].get(PREFIX + "pod")
@@ -223,7 +195,7 @@ def _node_faults(truth: Truth, host: Host) -> list[str]:
 
 
 def _annotation_faults(truth: Truth, an_object: Object) -> list[str]:
-    shown = an_object["metadata"].get("annotations", {}).get(PREFIX + "drain")
+    shown = annotation(an_object, "drain")
     wanted = (truth.reason or "(no reason given)") if truth.drained else None
     return [] if shown == wanted else [f"annotation drain is {shown!r}, expected {wanted!r}"]
 
@@ -233,17 +205,16 @@ def _pod_faults(truth: Truth) -> list[str]:
     if truth.pod is None:
         return []
     found = _annotation_faults(truth, truth.pod)
-    wanted = {f"SlurmNodeState{_camel(flag)}" for flag in truth.state}
-    conditions = truth.pod["status"]["conditions"]
-    shown = {one["type"] for one in conditions if one["type"].startswith("SlurmNodeState")}
+    wanted = {f"SlurmNodeState{camel(flag)}" for flag in truth.state}
+    shown = {kind for kind in conditions(truth.pod) if kind.startswith("SlurmNodeState")}
     if shown != wanted:
         found.append(f"Pod shows {sorted(shown)}, expected {sorted(wanted)}")
-    annotations = truth.pod["metadata"].get("annotations", {})
-    done = truth.drained and PREFIX + "pending-deletion" in annotations
-    if (annotations.get(PREFIX + "drained") == "true") != done:
+    done = truth.drained and annotation(truth.pod, "pending-deletion") is not None
+    if (annotation(truth.pod, "drained") == "true") != done:
         found.append(f"annotation drained is {'missing' if done else 'set'}")
     return found
 
 
-def _camel(flag: str) -> str:
+def camel(flag: str) -> str:
+    """Spell a state of Slurm as conditions do."""
     return "".join(word.capitalize() for word in flag.split("_"))

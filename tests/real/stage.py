@@ -146,6 +146,10 @@ class Host:
         return self.bed.kube.pod(self.pod_name, NAMESPACE)
 
     @property
+    def pod_if_any(self) -> Any:
+        return self.bed.kube.pod_if_any(self.pod_name, NAMESPACE)
+
+    @property
     def node(self) -> Any:
         return self.bed.kube.node(self.name)
 
@@ -164,6 +168,10 @@ class Host:
             self.annotate_node(**{"cordon-reason": reason})
         self.bed.kube.cordon(self.name)
 
+    @property
+    def cordoned(self) -> bool:
+        return bool(self.node["spec"].get("unschedulable"))
+
     def uncordon(self) -> None:
         self.bed.kube.cordon(self.name, unschedulable=False)
 
@@ -176,6 +184,10 @@ class Host:
     def annotation(self, name: str) -> tuple[str | None, str | None]:
         """Return an annotation of ours on the Pod and on the Node."""
         return annotation(self.pod, name), annotation(self.node, name)
+
+    def set_pod_condition(self, kind: str, status: str) -> None:
+        condition = kube_objects.condition(kind, status)
+        self.bed.kube.patch_pod_status(self.pod_name, NAMESPACE, {"conditions": [condition]})
 
     def set_pod_ready(self, *, ready: bool) -> None:
         self.bed.kube.set_pod_ready(self.pod_name, NAMESPACE, ready=ready)

@@ -243,8 +243,7 @@ class Real:
 
     def _restart(self, act: Act) -> None:
         del act
-        self.server.stop_slurmctld()
-        self.server.start_slurmctld()
+        self.server.restart_slurmctld()
         self._settle()
 
     def _reconfigure(self, act: Act) -> None:

@@ -290,8 +290,7 @@ def test_slurmctld_calls_the_gate_again_after_sigkill_L7(bed: Bed) -> None:
 def test_slurmctld_starts_no_job_at_the_gate_after_sigterm_L7(bed: Bed) -> None:
     """24.11 runs the prolog again; 26.05 takes it as finished and starts nothing."""
     job = bed.at_gate("stopped")
-    bed.slurm.stop_slurmctld()
-    bed.slurm.start_slurmctld()
+    bed.slurm.restart_slurmctld()
     if bed.version == "24.11":
         bed.until_asked_again(job)
         bed.server.let_go(job)

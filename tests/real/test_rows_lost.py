@@ -4,8 +4,6 @@ Three small test beds, one for each policy, wait side by side, because a job cou
 after a minute.
 """
 
-import shutil
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -82,10 +80,7 @@ def _lose(workloads: WorkloadIndex, policy: str) -> Loss:
     loads = [workloads.load(host) for host in hosts[:2]]
     numbers = [load.until_bound() for load in loads]
     slurm = workloads.bed.slurm
-    slurm.stop_slurmctld(signal.SIGKILL)
-    for path in (slurm.root / "var/spool/slurmctld").iterdir():
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-    slurm.start_slurmctld()
+    slurm.lose_state()
     at_s = time.monotonic()
     slurm.wait_until_idle()
     argv = ["sbatch", "--parsable", "-w", hosts[2].name, "--mem=100", "-o", "/dev/null"]

@@ -13,33 +13,24 @@ from typing import Any
 
 import pytest
 
+from tests.real.churn import camel
 from tests.real.conftest import Serve, with_settings
 from tests.real.service import NAMESPACE, Service
-from tests.real.stage import Host, Stage, eventually, stays
-from tests.real.testbed.kube_objects import Object
+from tests.real.stage import PREFIX, Host, Stage, eventually, stays
+from tests.real.testbed.kube_objects import Object, conditions, status_of
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("service")]
 
 CORDONED = "k8s: node cordoned"
 BASES = ("ALLOCATED", "DOWN", "ERROR", "FUTURE", "IDLE", "MIXED", "UNKNOWN")
-FLAGS = {
-    "COMPLETING": "Completing",
-    "DRAIN": "Drain",
-    "FAIL": "Fail",
-    "INVALID_REG": "InvalidReg",
-    "MAINTENANCE": "Maintenance",
-    "NOT_RESPONDING": "NotResponding",
-    "PLANNED": "Planned",
-    "RESERVED": "Reserved",
-    "REBOOT_REQUESTED": "RebootRequested",
-}
-LABELS = "sunk.coreweave.com/"
+FLAGS = {"COMPLETING", "DRAIN", "FAIL", "INVALID_REG", "MAINTENANCE", "NOT_RESPONDING", "PLANNED",
+         "RESERVED", "REBOOT_REQUESTED"}  # fmt: skip
 
 
 def shown(state: set[str]) -> set[str]:
     """Return the conditions of M1 for the states in these tests."""
     base = next(name for name in BASES if name in state)
-    return {base.capitalize()} | {suffix for flag, suffix in FLAGS.items() if flag in state}
+    return {camel(base), *map(camel, FLAGS & state)}
 
 
 def until_shown(host: Host, *states: str) -> None:
@@ -68,30 +59,24 @@ def test_the_pod_shows_all_states_of_a_real_job_M1(host: Host) -> None:
 
 
 def test_the_message_is_slurms_reason_and_ended_conditions_are_removed_M1(host: Host) -> None:
-    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{host.pod_name}/status"
-    theirs = {"type": "example.com/Healthy", "status": "True", "reason": "Probe"}
-    strategic = "application/strategic-merge-patch+json"
-    patch = {"status": {"conditions": [theirs]}}
-    host.bed.kube.rest.call("PATCH", path, patch, content_type=strategic)
-    before = _others(host.pod)
+    host.set_pod_condition("example.com/Healthy", "True")
+    before = others(host.pod)
     host.update(state="drain", reason="fan 3 broken")
     host.until(lambda: host.pod_states.keys() == {"Idle", "Drain"})
     assert {one.get("message") for one in host.pod_states.values()} == {"fan 3 broken"}
     assert all(one["reason"] for one in host.pod_states.values())
     host.update(state="undrain")
     host.until(lambda: set(host.pod_states) == {"Idle"})
-    assert _others(host.pod) == before
-    assert "example.com/Healthy" in {one["type"] for one in before}
+    assert others(host.pod) == before
+    assert "example.com/Healthy" in before
     managers = {one["manager"] for one in host.pod["metadata"]["managedFields"]}
     assert "sunk-sync-mirror" in managers
 
 
-def _others(pod: Object) -> list[Any]:
-    conditions = pod["status"]["conditions"]
-    return sorted(
-        (one for one in conditions if not one["type"].startswith("SlurmNodeState")),
-        key=lambda one: str(one["type"]),
-    )
+def others(pod: Object) -> Object:
+    """Return the conditions that are not ours."""
+    ours = "SlurmNodeState"
+    return {kind: one for kind, one in conditions(pod).items() if not kind.startswith(ours)}
 
 
 def test_the_pod_shows_a_maintenance_reservation_M1(host: Host) -> None:
@@ -112,9 +97,7 @@ def test_at_most_one_write_a_second_and_the_latest_state_wins_M1(host: Host) -> 
     seconds = 4
     seen: list[Object] = []
     pods = host.bed.kube.rest.call("GET", f"/api/v1/namespaces/{NAMESPACE}/pods?limit=1")
-    version = pods["metadata"][
-        "resourceVersion"
-    ]  # the Pod's own version can be too old for a watch
+    version = pods["metadata"]["resourceVersion"]  # the Pod's own can be too old for a watch
     watching = threading.Thread(target=lambda: seen.extend(_watch(host, version, seconds + 2)))
     watching.start()
     end = time.monotonic() + seconds
@@ -150,8 +133,7 @@ def test_the_node_has_four_conditions_M2(host: Host) -> None:
     host.until(lambda: host.node_conditions["Drain"] == "False")
     host.update(state="drain", reason="fan broken")
     host.until(lambda: host.node_conditions == {**quiet, "Drain": "True", "Cordon": "True"})
-    ready = [one for one in host.node["status"]["conditions"] if one["type"] == "Ready"]
-    assert [one["status"] for one in ready] == ["True"]
+    assert status_of(host.node, "Ready") == "True"
 
 
 def test_the_transition_time_changes_only_with_the_status_M2(host: Host) -> None:
@@ -169,8 +151,7 @@ def test_the_transition_time_changes_only_with_the_status_M2(host: Host) -> None
 
 
 def _condition(host: Host) -> dict[str, str]:
-    conditions = {one["type"]: one for one in host.node["status"]["conditions"]}
-    return {"message": "", **conditions.get("SlurmDrain", {})}
+    return {"message": "", **conditions(host.node).get("SlurmDrain", {})}
 
 
 def test_pod_and_node_show_the_drain_reason_M3(host: Host) -> None:
@@ -186,10 +167,8 @@ def test_pod_and_node_show_the_drain_reason_M3(host: Host) -> None:
 def test_labels_name_the_pod_of_a_node_M4(host: Host) -> None:
     wanted = {"cluster": "slurm", "namespace": "slurm", "pod": host.pod_name}
     host.until(lambda: _labels(host) == wanted)
-    label = {"metadata": {"labels": {f"{LABELS}nodeset": "gpu-h100"}}}
-    merge = "application/merge-patch+json"
-    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{host.pod_name}"
-    host.bed.kube.rest.call("PATCH", path, label, content_type=merge)
+    label = {"metadata": {"labels": {f"{PREFIX}nodeset": "gpu-h100"}}}
+    host.bed.kube.patch_pod(host.pod_name, NAMESPACE, label)
     host.until(lambda: _labels(host) == {**wanted, "nodeset": "gpu-h100"})
     host.delete_pod()
     host.until(lambda: _labels(host) == {"cluster": "slurm"})
@@ -198,7 +177,7 @@ def test_labels_name_the_pod_of_a_node_M4(host: Host) -> None:
 
 def _labels(host: Host) -> dict[str, str]:
     labels = host.node["metadata"]["labels"]
-    return {k.removeprefix(LABELS): v for k, v in labels.items() if k.startswith(LABELS)}
+    return {k.removeprefix(PREFIX): v for k, v in labels.items() if k.startswith(PREFIX)}
 
 
 @with_settings(slurm_poll_interval="1s")
@@ -222,11 +201,10 @@ def _server_side(stage: Stage) -> dict[str, Any]:
     rest, slurm = stage.bed.kube.rest, stage.bed.slurm
     paths = ("/api/v1/nodes", f"/api/v1/namespaces/{NAMESPACE}/pods")
     items = [item for path in paths for item in rest.call("GET", path)["items"]]
-    rows = slurm.rest.call("GET", slurm.path("nodes/"))["nodes"]
+    rows = slurm.slurm_nodes()
     calls = slurm.run_in_root("sdiag")
-    applied = re.findall(
-        r'^apiserver_request_total\{.*verb="APPLY".*\} (\d+)', _metrics(stage), re.M
-    )
+    metrics = str(rest.call("GET", "/metrics"))
+    applied = re.findall(r'^apiserver_request_total\{.*verb="APPLY".*\} (\d+)', metrics, re.M)
     return {
         "objects": {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in items},
         "slurm_nodes": [(row["name"], row["state"], row["reason"], row["comment"]) for row in rows],
@@ -234,10 +212,6 @@ def _server_side(stage: Stage) -> dict[str, Any]:
         "updates": _count(calls, "REQUEST_UPDATE_NODE"),
         "polls": _count(calls, "REQUEST_NODE_INFO") + _count(calls, "REQUEST_NODE_INFO_SINGLE"),
     }
-
-
-def _metrics(stage: Stage) -> str:
-    return str(stage.bed.kube.rest.call("GET", "/metrics"))
 
 
 def _count(sdiag: str, call: str) -> int:
@@ -250,14 +224,14 @@ def test_conditions_and_labels_of_a_removed_slurm_node_are_removed_M6(host: Host
     host.cordon()
     host.until(lambda: host.annotation("drain") == (CORDONED, CORDONED))
     host.until(lambda: len(host.node_conditions) == 4 and host.pod_states)
-    ready = _others(host.pod)
+    ready = others(host.pod)
     host.update(state="future")
     host.until(lambda: host.annotation("drain") == (None, None))
     eventually(lambda: not host.node_conditions, "the Node's conditions gone")
     eventually(lambda: not host.pod_states, "the Pod's conditions gone")
     eventually(lambda: not _labels(host), "the labels gone")
-    assert _others(host.pod) == ready
-    assert [one["type"] for one in host.node["status"]["conditions"]] == ["Ready"]
+    assert others(host.pod) == ready
+    assert list(conditions(host.node)) == ["Ready"]
 
 
 class TestCordonOnSlurmDrain:
@@ -266,13 +240,13 @@ class TestCordonOnSlurmDrain:
     def test_a_drain_in_slurm_cordons_and_its_end_uncordons_M7(self, host: Host) -> None:
         host.update(state="drain", reason="fan broken")
         theirs = host.drain
-        host.until(lambda: host.node["spec"].get("unschedulable"))
+        host.until(lambda: host.cordoned)
         assert host.annotation("cordoned-for-drain")[1]
         assert stays(lambda: host.drain == theirs)
         host.update(state="undrain")
-        host.until(lambda: not host.node["spec"].get("unschedulable"))
+        host.until(lambda: not host.cordoned)
         assert host.annotation("cordoned-for-drain")[1] is None
-        assert stays(lambda: host.free and not host.node["spec"].get("unschedulable"), for_s=0.6)
+        assert stays(lambda: host.free and not host.cordoned, for_s=0.6)
 
     def test_a_humans_own_cordon_is_not_lifted_M7(self, host: Host) -> None:
         host.update(state="drain", reason="fan broken")
@@ -280,27 +254,27 @@ class TestCordonOnSlurmDrain:
         host.until(lambda: host.node_conditions["Cordon"] == "True")
         host.update(state="undrain")
         host.until_drained(CORDONED)
-        assert host.node["spec"]["unschedulable"]
+        assert host.cordoned
 
     def test_keep_cordon_keeps_it_M7(self, host: Host) -> None:
         host.update(state="drain", reason="fan broken")
-        host.until(lambda: host.node["spec"].get("unschedulable"))
+        host.until(lambda: host.cordoned)
         host.annotate_node(keep_cordon="true")
         host.update(state="undrain")
-        assert stays(lambda: host.node["spec"].get("unschedulable"))
+        assert stays(lambda: host.cordoned)
         host.annotate_node(keep_cordon=None)
-        host.until(lambda: not host.node["spec"].get("unschedulable"))
+        host.until(lambda: not host.cordoned)
 
     def test_our_own_drain_cordons_nothing_M7(self, host: Host) -> None:
         host.annotate_pod(cordon="true")
         host.until_drained("k8s: pod cordoned")
-        assert stays(lambda: not host.node["spec"].get("unschedulable"))
+        assert stays(lambda: not host.cordoned)
 
 
 def test_the_cordon_is_off_by_default_M7(host: Host) -> None:
     host.update(state="drain", reason="fan broken")
     host.until(lambda: host.node_conditions["Cordon"] == "True")
-    assert stays(lambda: not host.node["spec"].get("unschedulable"))
+    assert stays(lambda: not host.cordoned)
 
 
 def test_the_mark_names_node_and_pod_M8(stage: Stage, host: Host) -> None:

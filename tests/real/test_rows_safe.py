@@ -2,16 +2,19 @@
 
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
 from tests.real.conftest import Serve, with_settings
-from tests.real.service import NAMESPACE, QUICK, Line, Service
+from tests.real.service import NAMESPACE, QUICK, Service
 from tests.real.stage import Host, Stage, eventually, stays
+from tests.real.testbed.kube_objects import conditions
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("service")]
 
 CORDONED = "k8s: node cordoned"
+TERMINATED = "k8s: pod terminated"
 ROLE = "sunk-sync-slurmd"
 GETTERS = (ROLE, "sunk-sync-scheduler")
 """Both allow the account to read Pods by name."""
@@ -55,8 +58,7 @@ def test_a_node_in_state_unknown_is_not_touched_S13(host: Host) -> None:
     """After a restart of slurmctld, until its slurmd registers."""
     slurm = host.bed.slurm
     slurm.stop_slurmd(host.name)
-    slurm.stop_slurmctld()
-    slurm.start_slurmctld()
+    slurm.restart_slurmctld()
     host.until(lambda: "UNKNOWN" in host.state)
     host.until(lambda: "Unknown" in host.pod_states)
     host.cordon()
@@ -67,21 +69,10 @@ def test_a_node_in_state_unknown_is_not_touched_S13(host: Host) -> None:
 
 def test_a_node_with_an_invalid_registration_is_not_touched_S13_S2(host: Host) -> None:
     """slurmctld replaces our reason by its own, which is then foreign."""
-    slurm = host.bed.slurm
-    gres = slurm.root / "etc/slurm/gres.conf"
-    whole = gres.read_text()
     host.cordon()
     host.until_drained(CORDONED)
-    number = int(host.name[1:])
-    count = len(slurm.conf.slurmd_names)
-    others = f"n[{','.join(_ranges(number, count))}]"
-    gres.write_text(
-        whole.replace(f"n[1-{count}]", others)
-        + f"NodeName={host.name} Name=gpu File=/opt/testbed/gpu0\n"
-    )
+    host.bed.slurm.report_gpus(host.name, one_only=True)
     try:
-        slurm.stop_slurmd(host.name)
-        slurm.start_slurmd(host.name)
         host.until(lambda: "INVALID_REG" in host.state)
         host.until(lambda: "InvalidReg" in host.pod_states)
         theirs = host.drain
@@ -92,16 +83,9 @@ def test_a_node_with_an_invalid_registration_is_not_touched_S13_S2(host: Host) -
         ours = host.drain
         assert stays(lambda: host.drain == ours and "INVALID_REG" in host.state)
     finally:
-        gres.write_text(whole)
-    slurm.stop_slurmd(host.name)
-    slurm.start_slurmd(host.name)
+        host.bed.slurm.report_gpus(host.name, one_only=False)
     host.until(lambda: "INVALID_REG" not in host.state)
     host.until_free()
-
-
-def _ranges(left_out: int, count: int) -> list[str]:
-    parts = [(1, left_out - 1), (left_out + 1, count)]
-    return [f"{first}-{last}" for first, last in parts if first <= last]
 
 
 def test_not_responding_alone_prevents_no_drain_S13(host: Host) -> None:
@@ -127,7 +111,7 @@ def test_an_existing_drain_with_our_reason_causes_no_write_S14(
         one.cordon()
     second.delete_pod()
     host.until_drained(CORDONED)
-    second.until_drained("k8s: pod terminated")
+    second.until_drained(TERMINATED)
     stage.quit()
     before = host.drain, second.drain
     time.sleep(1.1)  # slurmctld's times have whole seconds
@@ -168,8 +152,7 @@ def test_slurmctld_keeps_a_sanitised_reason_over_a_restart_S17(host: Host) -> No
     host.cordon(reason="ä" * 300)
     host.until(lambda: "DRAIN" in host.state)
     text = host.reason
-    host.bed.slurm.stop_slurmctld()
-    host.bed.slurm.start_slurmctld()
+    host.bed.slurm.restart_slurmctld()
     host.until(lambda: host.drained_as(text))
     host.uncordon()
     host.until_free()
@@ -201,19 +184,15 @@ def test_two_living_pods_that_claim_one_node_stop_all_writes_S16(
     assert f"slurm/{host.pod_name}" in events
     eventually(lambda: service.metric("sunk_sync_conflicts") >= 1, "the metric")
     assert service.lines("conflicting claims")
-    host.until(lambda: any(one["type"] == "SlurmNodeConflict" for one in _conditions(host)))
+    host.until(lambda: "SlurmNodeConflict" in conditions(host.pod))
     before = host.drain
     host.annotate_pod(cordon="true")
     host.cordon()
     assert stays(lambda: host.drain == before)
     host.bed.kube.delete_pod(f"other-{host.name}", NAMESPACE)
     host.until_drained(CORDONED)
-    host.until(lambda: not any(one["type"] == "SlurmNodeConflict" for one in _conditions(host)))
+    host.until(lambda: "SlurmNodeConflict" not in conditions(host.pod))
     eventually(lambda: service.metric("sunk_sync_conflicts") == 0, "the metric back")
-
-
-def _conditions(host: Host) -> list[dict[str, str]]:
-    return list(host.pod["status"]["conditions"])
 
 
 def test_a_pod_that_failed_or_succeeded_claims_nothing_S16(host: Host) -> None:
@@ -245,7 +224,7 @@ def test_two_nodes_that_claim_one_slurm_node_stop_all_writes_S16(stage: Stage, h
     for one in (host, other):
         one.until(lambda one=one: one.mark)  # type: ignore[misc]
         one.delete_pod()
-        one.until_drained("k8s: pod terminated")
+        one.until_drained(TERMINATED)
     before = host.drain
     other.annotate_node(slurm_node=host.name)
     host.annotate_node(slurm_node=host.name)
@@ -276,8 +255,7 @@ class TestBreaker:
         eventually(lambda: service.metric("sunk_sync_drains_held") == 3, "the metric")
         assert "drains: degraded: 3 held" in service.readyz_verbose()[1]
         eventually(lambda: service.lines("drains held", level="warning"), "the log")
-        events = stage.bed.kube.kubectl("get", "events", "-A", "-o", "wide")
-        assert "DrainsHeld" in events
+        assert "DrainsHeld" in stage.bed.kube.kubectl("get", "events", "-A", "-o", "wide")
         free = [host for host in hosts if host.free]
         free[0].cordon()
         free[0].until_drained(CORDONED)
@@ -319,20 +297,19 @@ def test_a_selector_that_matches_nothing_drains_nothing_S20(stage: Stage, serve:
     service = serve(slurmd_selector="app.kubernetes.io/component=typo")
     eventually(lambda: "selector: degraded" in service.readyz_verbose()[1], "/readyz says selector")
     assert stays(lambda: _states(stage) == before, for_s=1.5)
-    events = stage.bed.kube.kubectl("get", "events", "-A", "-o", "wide")
-    assert "SlurmdSelectorMismatch" in events
+    assert "SlurmdSelectorMismatch" in stage.bed.kube.kubectl("get", "events", "-A", "-o", "wide")
     assert [line["because"] for line in service.writes("drain")] == []
     assert service.writes("undrain") == []
 
 
 def _states(stage: Stage) -> dict[str, tuple[bool, str]]:
-    answer = stage.bed.slurm.rest.call("GET", stage.bed.slurm.path("nodes/"))
-    return {row["name"]: ("DRAIN" in row["state"], row["reason"]) for row in answer["nodes"]}
+    rows = stage.bed.slurm.slurm_nodes()
+    return {row["name"]: ("DRAIN" in row["state"], row["reason"]) for row in rows}
 
 
 @pytest.fixture
 def without_role(stage: Stage) -> Iterator[None]:
-    """Take the right to read Pods from the account; give it back afterwards."""
+    """Take the right to list Pods from the account; give it back afterwards."""
     rest = stage.bed.kube.rest
     paths = [f"{RBAC}/rolebindings/{name}" for name in READERS]
     bindings = [rest.call("GET", path) for path in paths]
@@ -376,17 +353,14 @@ def test_a_forbidden_read_by_name_is_no_absence_S20(stage: Stage, serve: Serve, 
     finally:
         _may(stage, standing, get=True)
     serve().restart()
-    host.until_drained("k8s: pod terminated")
+    host.until_drained(TERMINATED)
 
 
 def _may(stage: Stage, standing: dict[str, list[dict[str, list[str]]]], *, get: bool) -> None:
     """Grant or revoke the roles' right to read a Pod by name."""
-    content = "application/merge-patch+json"
     for role, rules in standing.items():
         changed = [rule if get else _without_get(rule) for rule in rules]
-        stage.bed.kube.rest.call(
-            "PATCH", f"{RBAC}/roles/{role}", {"rules": changed}, content_type=content
-        )
+        stage.bed.kube.patch(f"{RBAC}/roles/{role}", {"rules": changed})
     time.sleep(0.3)  # the authorizer sees the change through a watch
 
 
@@ -395,10 +369,6 @@ def _without_get(rule: dict[str, list[str]]) -> dict[str, list[str]]:
     if rule["resources"] != ["pods"]:
         return rule
     return {**rule, "verbs": [verb for verb in rule["verbs"] if verb != "get"]}
-
-
-def _terminated(service: Service, host: Host) -> list[Line]:
-    return service.writes("drain", slurm_node=host.name, reason="k8s: pod terminated")
 
 
 def test_each_missing_slurmd_pod_is_read_by_name_S20(stage: Stage, serve: Serve) -> None:
@@ -410,14 +380,12 @@ def test_each_missing_slurmd_pod_is_read_by_name_S20(stage: Stage, serve: Serve)
     for host in hosts:
         host.delete_pod()
     for host in hosts:
-        host.until_drained("k8s: pod terminated")
-    for host in hosts:
-        eventually(lambda host=host: _terminated(service, host), "told")  # type: ignore[misc]
-        drained = _terminated(service, host)[0]
-        looks = service.lines(
-            "read", pod=f"slurm/{host.pod_name}", action="get-object", since=since
-        )
-        assert looks[0]["timestamp"] < drained["timestamp"]
+        host.until_drained(TERMINATED)
+        drains = partial(service.writes, "drain", slurm_node=host.name, reason=TERMINATED)
+        eventually(drains, "the line of the log")
+        pod = f"slurm/{host.pod_name}"
+        reads = service.lines("read", pod=pod, action="get-object", since=since)
+        assert reads[0]["timestamp"] < drains()[0]["timestamp"]
 
 
 def test_a_dry_run_logs_its_decisions_and_writes_nothing(
@@ -428,7 +396,7 @@ def test_a_dry_run_logs_its_decisions_and_writes_nothing(
     service = serve(dry_run="true")
     before, pod = _states(stage), host.pod["metadata"]["resourceVersion"]
     host.cordon()
-    eventually(lambda: service.lines("not written", slurm_node=host.name), "told")
+    eventually(lambda: service.lines("not written", slurm_node=host.name), "the line of the log")
     (line,) = service.lines("not written", slurm_node=host.name, action="drain")
     assert line["because"].startswith(f"drained: Node {host.name} is cordoned")
     assert line["why"] == "dry run"

@@ -4,8 +4,6 @@
 """
 
 import os
-import shutil
-import signal
 
 import pytest
 
@@ -28,13 +26,9 @@ bed = for_each_slurm(lambda version: pod_bed(version, pod_conf(PODS)))
 
 
 def forget(bed: PodBed, service: Service) -> None:
-    """Kill both at once; start slurmctld without its state, then the service."""
-    slurm = bed.bed.slurm
-    slurm.stop_slurmctld(signal.SIGKILL)
+    """Kill both; start slurmctld without its state, then the service."""
     service.kill9()
-    for path in (slurm.root / "var/spool/slurmctld").iterdir():
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-    slurm.start_slurmctld()
+    bed.bed.slurm.lose_state()
     service.start().wait_ready()
 
 
@@ -48,7 +42,7 @@ def fill(bed: PodBed) -> list[str]:
 
 
 def closed(bed: PodBed) -> int:
-    rows = bed.bed.slurm.rest.call("GET", bed.bed.slurm.path("nodes/"))["nodes"]
+    rows = bed.bed.slurm.slurm_nodes()
     return sum("DRAIN" in row["state"] and row["reason"] == REASON for row in rows)
 
 

@@ -109,21 +109,21 @@ class KubeApi:
         self.rest.call("DELETE", f"/api/v1/nodes/{name}")
 
     def set_pod_ready(self, name: str, namespace: str = "default", *, ready: bool) -> None:
-        conditions = _readiness(ready=ready)
-        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
-        self._patch_status(path, {"conditions": conditions})
+        self.patch_pod_status(name, namespace, {"conditions": _readiness(ready=ready)})
 
     def end_pod(self, name: str, namespace: str = "default", *, phase: str) -> None:
         """End the containers: phase Succeeded or Failed."""
-        conditions = _readiness(ready=False)
-        path = f"/api/v1/namespaces/{namespace}/pods/{name}"
-        self._patch_status(path, {"phase": phase, "conditions": conditions})
+        status = {"phase": phase, "conditions": _readiness(ready=False)}
+        self.patch_pod_status(name, namespace, status)
 
     def delete_pod(
         self, name: str, namespace: str = "default", *, grace_s: int | None = None
     ) -> None:
         options = {} if grace_s is None else {"gracePeriodSeconds": grace_s}
         self.rest.call("DELETE", f"/api/v1/namespaces/{namespace}/pods/{name}", options)
+
+    def patch_pod_status(self, name: str, namespace: str, status: Object) -> None:
+        self._patch_status(f"/api/v1/namespaces/{namespace}/pods/{name}", status)
 
     def _patch_status(self, path: str, status: Object) -> None:
         self.rest.call(

@@ -1,6 +1,7 @@
 """A real Slurm cluster: slurmctld, slurmrestd with JWT, and several slurmd, in a Debian root."""
 
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -155,6 +156,10 @@ class SlurmServer(Closing):
         answer = self.rest.call("GET", self.path(f"node/{name}"))
         return answer["nodes"][0]
 
+    def slurm_nodes(self) -> Any:
+        """Return all nodes of GET /slurm/API_VERSION/nodes/."""
+        return self.rest.call("GET", self.path("nodes/"))["nodes"]
+
     def update_slurm_node(self, names: str, **fields: Any) -> None:
         """POST /nodes/ for a name or a hostlist, as an administrator; RestError if refused."""
         self.rest.call("POST", self.path("nodes/"), {"name": [names], **fields})
@@ -164,8 +169,7 @@ class SlurmServer(Closing):
 
     def states(self) -> dict[str, list[str]]:
         """Return the state flags of each Slurm node, for example n1: [IDLE, DRAIN]."""
-        answer = self.rest.call("GET", self.path("nodes/"))
-        return {node["name"]: node["state"] for node in answer["nodes"]}
+        return {node["name"]: node["state"] for node in self.slurm_nodes()}
 
     def _start_all(self) -> None:
         if self.conf.accounting:
@@ -251,6 +255,28 @@ class SlurmServer(Closing):
 
     def stop_slurmd(self, name: str, a_signal: signal.Signals = signal.SIGTERM) -> None:
         self.daemons[f"slurmd-{name}"].stop(a_signal, deadline_s=2)
+
+    def report_gpus(self, name: str, *, one_only: bool) -> None:
+        """Restart the slurmd of a node, which then finds one GPU, or all again."""
+        whole = self.conf.gres_conf()
+        if one_only:
+            others = ",".join(other for other in self.conf.slurmd_names if other != name)
+            whole = whole.replace(f"n[1-{self.conf.slurmds}]", others)
+            whole += f"NodeName={name} Name=gpu File=/opt/testbed/gpu0\n"
+        (self.root / "etc/slurm/gres.conf").write_text(whole)
+        self.stop_slurmd(name)
+        self.start_slurmd(name)
+
+    def restart_slurmctld(self) -> None:
+        self.stop_slurmctld()
+        self.start_slurmctld()
+
+    def lose_state(self) -> None:
+        """Kill slurmctld and start it without its state: every job is lost."""
+        self.stop_slurmctld(signal.SIGKILL)
+        for path in (self.root / "var/spool/slurmctld").iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        self.start_slurmctld()
 
     def reconfigure(self, conf: SlurmConf | None = None) -> None:
         """Do `scontrol reconfigure`, with another slurm.conf if given (the same slurmd)."""
