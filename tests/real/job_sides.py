@@ -10,12 +10,12 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from sunk_sync.embedded.slurm.memory import Knobs, Partition, Setup
-from sunk_sync.embedded.slurm.model.node import NodeSpec
-from sunk_sync.embedded.slurm.slurm import SlurmWorld
+from sunk_sync.embedded.slurm.memory import Partition
 from tests.real import test_differential_slurm as base
 from tests.real.test_differential_slurm import Act, Rest, get
 from tests.real.testbed import SlurmConf, SlurmServer
@@ -25,7 +25,6 @@ from tests.real.testbed.sandbox import wait_until
 Json = Any
 ENDED_WITHIN_S = 10.0
 Step = Rest | Act
-NAMES = base.NAMES
 PREEMPTION = (
     "PreemptType=preempt/partition_prio",
     "PreemptMode=CANCEL",
@@ -83,17 +82,10 @@ def conf(*more: str) -> SlurmConf:
     )
 
 
-class Side(Protocol):
-    """One of the two Slurms."""
+class Side(base.Side, Protocol):
+    """One of the two Slurms; `first` is the first job id of a scenario."""
 
-    version: str
     first: int
-
-    def rest(self, step: Rest) -> tuple[int, str, bytes]:
-        """Return status, content type and body."""
-
-    def act(self, act: Act) -> Json:
-        """Perform an operation; return its result, if any."""
 
 
 class RealJobs(base.Real):
@@ -107,9 +99,7 @@ class RealJobs(base.Real):
             "until": lambda on: wait_until(lambda: states_are(self, on), on, deadline_s=45),
             "calm": lambda _: wait_until(lambda: is_calm(self), "calm", deadline_s=20),
             "flags": lambda _: flags(self),
-            "suspend": lambda on: self._said("suspend", on),
-            "resume": lambda on: self._said("resume", on),
-            "requeue": lambda on: self._said("requeue", on),
+            **{name: partial(self._change_job, name) for name in ("suspend", "resume", "requeue")},
             "close gate": lambda _: self._close(),
             "open gate": lambda _: self._open(),
             "fail gate": lambda _: self._file("fail").touch(),
@@ -128,7 +118,7 @@ class RealJobs(base.Real):
         self.server.reconfigure(conf(*GATED))
         self.server.wait_until_idle()
 
-    def _said(self, what: str, on: str) -> None:
+    def _change_job(self, what: str, on: str) -> None:
         self.server.scontrol(what, str(self.first + int(on)))
 
     def _file(self, name: str) -> Any:
@@ -152,16 +142,16 @@ class RealJobs(base.Real):
     def _ended(self, count: int) -> Json:
         """Wait for `count` epilog calls of this scenario's jobs; return them."""
         with contextlib.suppress(BedError):
-            wait_until(lambda: len(self._told()) >= count, "epilogs", deadline_s=ENDED_WITHIN_S)
-        told = self._told()
+            wait_until(lambda: len(self._epilogs()) >= count, "epilogs", deadline_s=ENDED_WITHIN_S)
+        ended = self._epilogs()
         self._file("ended").unlink(missing_ok=True)
-        return told
+        return ended
 
-    def _told(self) -> Json:
+    def _epilogs(self) -> Json:
         file = self._file("ended")
         lines = file.read_text().splitlines() if file.exists() else []
-        told = [[int(line.split()[0]) - self.first, line.split()[1]] for line in lines]
-        return sorted(each for each in told if each[0] >= 0)
+        ended = [[int(line.split()[0]) - self.first, line.split()[1]] for line in lines]
+        return sorted(each for each in ended if each[0] >= 0)
 
 
 class EmbeddedJobs(base.Embedded):
@@ -170,27 +160,11 @@ class EmbeddedJobs(base.Embedded):
     first = 0
 
     def __init__(self, server: SlurmServer, *, gated: bool = False) -> None:
-        super().__init__(server)
-        self.world = SlurmWorld(
-            Setup(
-                nodes=[NodeSpec(name=name, gres="gpu:2") for name in NAMES],
-                partitions=PARTITIONS,
-                generation="26.05" if server.version == "26.05" else "24.11",
-                cluster="testbed",
-                epoch_s=time.time() - 100,
-                knobs=Knobs(
-                    kill_wait_s=server.conf.kill_wait_s,
-                    backfill_every_s=600,
-                    prolog_slurmctld=gated,
-                    epilog_slurmctld=gated,
-                ),
-            ),
-            now_s=100.0,
-        )
-        self.serve(self.world)
+        gates = {"prolog_slurmctld": gated, "epilog_slurmctld": gated}
+        super().__init__(server, partitions=PARTITIONS, backfill_every_s=600, **gates)
         self._closed = self._fails = False
         self._at_gate: list[int] = []
-        self._told: list[tuple[int, str]] = []
+        self._epilogs: list[tuple[int, str]] = []
 
     def rest(self, step: Rest) -> tuple[int, str, bytes]:
         answer = super().rest(step)
@@ -209,7 +183,7 @@ class EmbeddedJobs(base.Embedded):
             "requeue": lambda on: world.requeue_job(self._job(on), now_s=self._now_s),
             "close gate": lambda _: self._gate(closed=True),
             "open gate": lambda _: self._gate(closed=False),
-            "fail gate": lambda _: self._fail(),
+            "fail gate": lambda _: setattr(self, "_fails", True),
             "ended": lambda _: self._ended(),
         }
         gave = acts[act.what](act.on) if act.what in acts else super().act(act)
@@ -232,9 +206,6 @@ class EmbeddedJobs(base.Embedded):
             self._later(0.1)
         raise AssertionError(f"never {wanted}: {flags(self)}")
 
-    def _fail(self) -> None:
-        self._fails = True
-
     def _gate(self, *, closed: bool) -> None:
         self._closed = closed
         self._play()
@@ -247,14 +218,14 @@ class EmbeddedJobs(base.Embedded):
             if call.kind == "gate":
                 self._at_gate.append(call.job.job_id)
             elif call.kind == "ended":
-                self._told.append((call.job.job_id, ",".join(call.job.nodes)))
+                self._epilogs.append((call.job.job_id, ",".join(call.job.nodes)))
         while self._at_gate and not self._closed:
             job_id = self._at_gate.pop(0)
             self.world.release_gate(job_id, now_s=self._now_s, passes=not self._fails)
 
     def _ended(self) -> Json:
-        told, self._told = self._told, []
-        return sorted([job_id - self.first, on] for job_id, on in told if job_id >= self.first)
+        ended, self._epilogs = self._epilogs, []
+        return sorted([job_id - self.first, on] for job_id, on in ended if job_id >= self.first)
 
 
 def placed(step: Step, first: int) -> Step:
@@ -265,12 +236,9 @@ def placed(step: Step, first: int) -> Step:
     def number(match: re.Match[str]) -> str:
         return str(first + int(match[1]))
 
-    body = (
-        None if step.body is None else json.loads(re.sub(r"@(\d+)", number, json.dumps(step.body)))
-    )
-    return Rest(
-        step.method, re.sub(r"@(\d+)", number, step.path), body, who=step.who, version=step.version
-    )
+    path = re.sub(r"@(\d+)", number, step.path)
+    body = json.loads(re.sub(r"@(\d+)", number, json.dumps(step.body)))
+    return replace(step, path=path, body=body)
 
 
 def counted(side: Side, name: str) -> str:
@@ -295,9 +263,13 @@ def states_are(side: Side, wanted: str) -> bool:
     return all(set(states.get(name, ())) - _PASSING == {state} for name, state in pairs)
 
 
+def nodes_of(side: Side) -> Json:
+    return json.loads(side.rest(get("nodes/"))[2])["nodes"]
+
+
 def flags(side: Side) -> Json:
     """Return the states of jobs with all flags, and those of nodes."""
-    nodes = json.loads(side.rest(get("nodes/"))[2])["nodes"]
+    nodes = nodes_of(side)
     return [
         dict(states_of(side)),
         {node["name"]: sorted(set(node["state"]) - {"NOT_RESPONDING"}) for node in nodes},
@@ -316,12 +288,8 @@ def shown(side: Side, after: Step) -> Json:
             if not settled and plain["state_reason"] in ("None", "Priority", "Resources"):
                 del plain["state_reason"]  # until the next scheduling cycle
             jobs[row["job_id"] - side.first] = plain
-    nodes = json.loads(side.rest(get("nodes/"))[2])["nodes"]
-    return [
-        states,
-        {str(key): jobs[key] for key in sorted(jobs)},
-        {n["name"]: _node(n) for n in nodes},
-    ]
+    nodes = {node["name"]: _node(node) for node in nodes_of(side)}
+    return [states, {str(key): jobs[key] for key in sorted(jobs)}, nodes]
 
 
 def _node(node: Json) -> Json:
@@ -351,13 +319,11 @@ def given(side: Side, status: int, body: bytes) -> Json:
         return [status, body.decode()]
     kept = {name: answer.get(name) for name in ("errors", "warnings", "results")}
     kept["job"] = answer["job_id"] - side.first if "job_id" in answer else None
-    kept["status"] = [_failure(side, one) for one in answer.get("status") or ()]
+    kept["status"] = [
+        [one["error"], counted(side, one["step_id"]), one["job_id"]["set"]]
+        for one in answer.get("status") or ()
+    ]
     return [status, kept]
-
-
-def _failure(side: Side, one: Json) -> Json:
-    known = one["job_id"]["set"]
-    return [one["error"], counted(side, one["step_id"]), known]
 
 
 def play(side: Side, steps: Sequence[Step]) -> list[Json]:
@@ -385,7 +351,7 @@ def begin(side: Side) -> None:
     """Reset: no jobs, idle nodes, and ids counted from the next one."""
     for name in states_of(side):
         side.rest(Rest("DELETE", f"job/{int(name.partition('_')[0]) + side.first}"))
-    for node in json.loads(side.rest(get("nodes/"))[2])["nodes"]:
+    for node in nodes_of(side):
         if "DRAIN" in node["state"]:
             side.rest(base.post(node["name"], state=["UNDRAIN"]))
     side.act(Act("calm"))
@@ -397,5 +363,4 @@ def begin(side: Side) -> None:
 
 def is_calm(side: Side) -> bool:
     """Whether no job runs or ends."""
-    nodes = json.loads(side.rest(get("nodes/"))[2])["nodes"]
-    return all(node["state"] == ["IDLE"] for node in nodes)
+    return all(node["state"] == ["IDLE"] for node in nodes_of(side))

@@ -36,6 +36,7 @@ pytestmark = pytest.mark.real
 NAMES = ("n1", "n2", "n3")
 SEEDS = 60
 LENGTH = 10
+MAIN = Partition(name="main", default=True)
 Json = Any
 
 
@@ -135,9 +136,9 @@ def shown(side: Side, name: str) -> Json:
         return [error["error_number"] for error in answer["errors"]]
     node = answer["nodes"][0]
     state = sorted(set(node["state"]) - {"NOT_RESPONDING"})
-    told = ("reason", "reason_set_by_user", "comment", "extra", "weight", "features")
+    texts = ("reason", "reason_set_by_user", "comment", "extra", "weight", "features")
     used = ("active_features", "alloc_cpus", "alloc_memory", "alloc_idle_cpus", "tres_used")
-    kept = {field: node[field] for field in (*told, *used)}
+    kept = {field: node[field] for field in (*texts, *used)}
     return {"state": state, "reasoned": node["reason_changed_at"]["number"] > 0, **kept}
 
 
@@ -156,15 +157,11 @@ def plain(side: Side, status: int, kind: str, body: bytes) -> Json:
     if "nodes" in answer:
         kept["nodes"] = [node["name"] for node in answer["nodes"]]
     if answer.get("jobs") is not None:
-        kept["jobs"] = [_plain_job(side, job) for job in answer["jobs"]]
-        kept["jobs"] = [job for job in kept["jobs"] if job]
+        kept["jobs"] = [shape for job in answer["jobs"] if (shape := _plain_job(side, job))]
     if "pings" in answer:
-        kept["pings"] = [_plain_ping(ping) for ping in answer["pings"]]
+        kept["pings"] = [_without(ping, {"hostname", "latency"}) for ping in answer["pings"]]
     if "partitions" in answer:
-        kept["partitions"] = [
-            {name: value for name, value in each.items() if name != "select_type"}
-            for each in answer["partitions"]
-        ]
+        kept["partitions"] = [_without(each, {"select_type"}) for each in answer["partitions"]]
     kept["keys"] = sorted(answer)
     text = VOLATILE.sub("", json.dumps([status, kept]))
     for number, name in side.jobs.items():
@@ -173,25 +170,15 @@ def plain(side: Side, status: int, kind: str, body: bytes) -> Json:
 
 
 def _plain_job(side: Side, job: Json) -> Json:
-    """Return only the jobs of this scenario."""
+    """Return what is compared of a job; None if it is not of this scenario."""
     name = side.jobs.get(str(job["job_id"]))
     if name is None:
         return None
     state = job.get("state") or job["job_state"]
     shape = [name, sorted(state)]
     if "nodes" in job:
-        shape += [
-            job["nodes"],
-            job["name"],
-            job["state_reason"],
-            job["partition"],
-            job["user_name"],
-        ]
+        shape += [job[one] for one in ("nodes", "name", "state_reason", "partition", "user_name")]
     return shape
-
-
-def _plain_ping(ping: Json) -> Json:
-    return {k: v for k, v in ping.items() if k not in ("hostname", "latency")}
 
 
 class Real:
@@ -207,9 +194,7 @@ class Real:
         }
 
     def rest(self, step: Rest) -> tuple[int, str, bytes]:
-        path = (
-            step.path if step.path.startswith("/") else f"/slurm/{self._version(step)}/{step.path}"
-        )
+        path = path_of(step, self.version)
         connection = HTTPConnection("127.0.0.1", self.server.port, timeout=60)
         connection.request(step.method, path, encoded(step), headers(step, self._tokens))
         answer = connection.getresponse()
@@ -218,61 +203,47 @@ class Real:
         noted(self.jobs, step, body)
         return answer.status, answer.getheader("Content-Type") or "", body
 
-    def _version(self, step: Rest) -> str:
-        return step.version or self.version
-
     def act(self, act: Act) -> str:
-        acts: Mapping[str, Callable[[Act], None]] = {
-            "settle": lambda _: self._settle(),
-            "restart": self._restart,
-            "reconfigure": self._reconfigure,
-            "until running": self._until_running,
-            "cancel all": lambda _: cancel_all(self),
-            "until": lambda act: wait_until(lambda: self._has(act), f"{act}", deadline_s=25),
-            "reboot": self._reboot,
-            "lose a gpu": self._regpu,
-            "find it again": self._regpu,
-            "kill slurmd": self._kill,
-            "start slurmd": self._start,
-            "boot": self._boot,
+        server, name = self.server, act.on
+        acts: Mapping[str, Callable[[], object]] = {
+            "settle": lambda: None,
+            "restart": server.restart_slurmctld,
+            "reconfigure": server.reconfigure,
+            "until running": lambda: wait_until(self._all_run, act.what, deadline_s=20),
+            "cancel all": lambda: cancel_all(self),
+            "until": lambda: wait_until(lambda: self._has(act), f"{act}", deadline_s=25),
+            "reboot": lambda: server.scontrol("reboot", *name.split()),
+            "lose a gpu": lambda: server.report_gpus(name, one_only=True),
+            "find it again": lambda: server.report_gpus(name, one_only=False),
+            "kill slurmd": lambda: self._kill(name),
+            "start slurmd": lambda: self._start(name),
+            "boot": lambda: self._boot(name),
         }
         if act.what not in acts:
             return self._scontrol(act)
-        acts[act.what](act)
+        acts[act.what]()
+        if act.what not in (*AT_ONCE, "until running"):
+            self._settle()
         return ""
 
-    def _restart(self, act: Act) -> None:
-        del act
-        self.server.restart_slurmctld()
-        self._settle()
+    def _all_run(self) -> bool:
+        jobs = json.loads(self.rest(get("jobs/state/"))[2])["jobs"]
+        return not any("PENDING" in job["state"] for job in jobs if job["job_id"] in self.jobs)
 
-    def _reconfigure(self, act: Act) -> None:
-        del act
-        self.server.reconfigure()
-        self._settle()
-
-    def _until_running(self, act: Act) -> None:
-        wait_until(lambda: "PENDING" not in str(self._states()), act.what, deadline_s=20)
-
-    def _reboot(self, act: Act) -> None:
-        self.server.scontrol("reboot", *act.on.split())
-
-    def _kill(self, act: Act) -> None:
-        self.server.stop_slurmd(act.on)
-        self.deaf.add(act.on)
+    def _kill(self, name: str) -> None:
+        self.server.stop_slurmd(name)
+        self.deaf.add(name)
         time.sleep(1)  # earlier messages of it can still arrive
 
-    def _start(self, act: Act) -> None:
-        self.server.start_slurmd(act.on)
-        self.deaf.discard(act.on)
-        self._settle()
+    def _start(self, name: str) -> None:
+        self.server.start_slurmd(name)
+        self.deaf.discard(name)
 
-    def _boot(self, act: Act) -> None:
+    def _boot(self, name: str) -> None:
         """Boot the machine, as a RebootProgram or ResumeProgram would do."""
-        self.server.stop_slurmd(act.on)
+        self.server.stop_slurmd(name)
         time.sleep(2)  # slurmctld compares whole seconds
-        self.server.start_slurmd(act.on, booted=True)
-        self._settle()
+        self.server.start_slurmd(name, booted=True)
 
     def _scontrol(self, act: Act) -> str:
         fields = [f"{name}={value}" for name, value in (act.with_ or {}).items()]
@@ -301,32 +272,17 @@ class Real:
         _, _, body = self.rest(get(f"node/{act.on}"))
         return (act.with_ or {})["flag"] in json.loads(body)["nodes"][0]["state"]
 
-    def _regpu(self, act: Act) -> None:
-        """Remove all GPUs but one, or add them again."""
-        gres = self.server.root / "etc/slurm/gres.conf"
-        others = ",".join(name for name in NAMES if name != act.on)
-        whole = self.server.conf.gres_conf()
-        few = f"NodeName={act.on} Name=gpu File=/opt/testbed/gpu0\n"
-        lost = act.what == "lose a gpu"
-        gres.write_text(whole.replace("n[1-3]", others) + few if lost else whole)
-        self.server.stop_slurmd(act.on)
-        self.server.start_slurmd(act.on)
-        self._settle()
-
-    def _states(self) -> list[str]:
-        _, _, body = self.rest(get("jobs/state/"))
-        every = json.loads(body)["jobs"]
-        return [job["state"] for job in every if job["job_id"] in self.jobs]
-
 
 AT_ONCE = ("cancel all", "until", "reboot", "kill slurmd")
-"""Operations after which the test does not wait for the real Slurm."""
+"""Operations after which the test does not wait."""
 
 
 class Embedded:
     """The embedded Slurm; its clock advances a second where the real one needs a moment."""
 
-    def __init__(self, server: SlurmServer) -> None:
+    def __init__(
+        self, server: SlurmServer, *, partitions: Sequence[Partition] = (MAIN,), **knobs: Any
+    ) -> None:
         self.version = server.api_version
         self.jobs: dict[str, str] = {}
         tokens = Tokens()
@@ -334,38 +290,21 @@ class Embedded:
         for user, token in self._tokens.items():
             tokens.add(token, user=user)
         gres = f"gpu:{server.conf.gpus}" if server.conf.gpus else ""
-        power = bool(server.conf.extra_lines)
-        generation = "26.05" if server.version == "26.05" else "24.11"
-        world = SlurmWorld(
-            Setup(
-                nodes=[NodeSpec(name=name, gres=gres) for name in NAMES],
-                partitions=(Partition(name="main", default=True),),
-                generation=generation,  # type: ignore[arg-type]
-                cluster="testbed",
-                epoch_s=time.time() - 100,
-                knobs=Knobs(
-                    reboot_program=power,
-                    power_saving=power,
-                    suspend_s=2,
-                    kill_wait_s=server.conf.kill_wait_s,
-                ),
-            ),
-            now_s=100.0,
+        setup = Setup(
+            nodes=[NodeSpec(name=name, gres=gres) for name in NAMES],
+            partitions=partitions,
+            generation="26.05" if server.version == "26.05" else "24.11",
+            cluster="testbed",
+            epoch_s=time.time() - 100,
+            knobs=Knobs(kill_wait_s=server.conf.kill_wait_s, **knobs),
         )
         self._now_s = 100.0
-        self._keys = tokens
-        self.serve(world)
-
-    def serve(self, world: SlurmWorld) -> None:
-        """Serve this world from now on."""
-        self.world = world
-        self._rest = SlurmRest(world, self._keys)
+        self.world = SlurmWorld(setup, now_s=self._now_s)
+        self._rest = SlurmRest(self.world, tokens)
 
     def rest(self, step: Rest) -> tuple[int, str, bytes]:
         self._now_s += 0.001
-        version = step.version or self.version
-        path = step.path if step.path.startswith("/") else f"/slurm/{version}/{step.path}"
-        parts = urlsplit(path)
+        parts = urlsplit(path_of(step, self.version))
         question = Question(
             method=step.method,
             path=unquote(parts.path),
@@ -433,6 +372,10 @@ def cancel_all(side: Side) -> None:
         side.rest(Rest("DELETE", f"job/{number}"))
 
 
+def path_of(step: Rest, version: str) -> str:
+    return step.path if step.path[:1] == "/" else f"/slurm/{step.version or version}/{step.path}"
+
+
 def encoded(step: Rest) -> bytes:
     if step.body is None:
         return b""
@@ -467,9 +410,12 @@ def play(side: Side, steps: Sequence[Step]) -> list[Json]:
 
 
 def compare(sides: Sequence[Side], steps: Sequence[Step]) -> None:
+    compare_traces(*(play(side, steps) for side in sides))
+
+
+def compare_traces(*traces: list[Json]) -> None:
     """Fail at the first step after which the two differ, and show the differences."""
-    real, embedded = (play(side, steps) for side in sides)
-    for number, (theirs, ours) in enumerate(zip(real, embedded, strict=True)):
+    for number, (theirs, ours) in enumerate(zip(*traces, strict=True)):
         found = list(differences(theirs, ours))
         assert not found, f"step {number}, {theirs[0]}: (real, embedded) differ: {found}"
 
@@ -830,7 +776,7 @@ MACHINES: Mapping[str, Sequence[Step]] = {
 def with_power(version: str) -> Iterator[Sequence[Side]]:
     """Open both with power saving, reboots and GPUs."""
     with SlurmServer(version, SlurmConf(slurmds=3, gpus=2, extra_lines=POWER)) as server:
-        yield Real(server), Embedded(server)
+        yield Real(server), Embedded(server, reboot_program=True, power_saving=True, suspend_s=2)
 
 
 machines = for_each_slurm(with_power, kube=None)

@@ -393,7 +393,7 @@ async def test_the_size_of_a_gang_comes_from_its_job_G1(place: Place) -> None:
     try:
         assert await gang_size(place, "job", "train") == (3, "")
         for kind in ("job", "group"):
-            size, why = await gang_size(place, kind, "none")  # type: ignore[arg-type]
+            size, why = await gang_size(place, kind, "none")
             assert (size, bool(why)) == (0, True)
     finally:
         place.server.rest.call("DELETE", f"{path}/train")
