@@ -13,7 +13,7 @@ from tests.real.testbed import Bed, KubeServer, SlurmServer
 from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
 from tests.real.testbed.requirements import why_not
 from tests.real.testbed.sandbox import sweep
-from tests.real.workloads import WorkloadIndex
+from tests.real.workloads import PodStage
 
 Serve = Callable[..., Service]
 SHOWN_LINES = 30
@@ -57,7 +57,7 @@ slurm_server = for_each_slurm(SlurmServer, scope="session", kube=None)
 bed = for_each_slurm(lambda version: Bed.start(slurm=version), scope="session")
 stage = for_each_slurm(Stage, scope="session")
 """Many hosts with the permissions of the manifests."""
-workloads = for_each_slurm(WorkloadIndex, scope="session")
+pods = for_each_slurm(PodStage, scope="session")
 """Many hosts for workload Pods."""
 
 
@@ -68,9 +68,9 @@ def serve(stage: Stage) -> Iterator[Serve]:
 
 
 @pytest.fixture
-def schedule(workloads: WorkloadIndex) -> Iterator[Serve]:
+def schedule(pods: PodStage) -> Iterator[Serve]:
     """As `serve`, on the stage for Pods."""
-    yield from serving(workloads)
+    yield from serving(pods)
 
 
 def serving(stage: Stage) -> Iterator[Serve]:

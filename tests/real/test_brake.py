@@ -14,7 +14,7 @@ from tests.real.conftest import with_settings
 from tests.real.service import Service
 from tests.real.stage import Host, eventually
 from tests.real.testbed import BedError
-from tests.real.workloads import Load, WorkloadIndex
+from tests.real.workloads import Load, PodStage
 
 pytestmark = pytest.mark.real
 
@@ -25,9 +25,9 @@ NO_DRAIN = {"node_not_ready_grace": "30m", "not_ready_grace": "30m"}
 """No drain is due while the test runs: Slurm goes on placing jobs on unfit hosts."""
 
 
-def load_pool(workloads: WorkloadIndex, pool: str, count: int) -> list[Load]:
+def load_pool(pods: PodStage, pool: str, count: int) -> list[Load]:
     """Create Pods that choose among the hosts of this pool."""
-    return [workloads.load(nodeSelector={"pool": pool}) for _ in range(count)]
+    return [pods.load(nodeSelector={"pool": pool}) for _ in range(count)]
 
 
 def end_readiness(hosts: list[Host]) -> None:
@@ -46,12 +46,12 @@ def submissions(service: Service, loads: list[Load], *, since: int) -> list[int]
 
 @with_settings(**NO_DRAIN)
 def test_while_no_node_is_ready_nothing_is_submitted_P32(
-    workloads: WorkloadIndex, scheduler: Service
+    pods: PodStage, scheduler: Service
 ) -> None:
-    hosts = workloads.pool("none-ready", 3)
+    hosts = pods.pool("none-ready", 3)
     end_readiness(hosts)
     since = scheduler.mark()
-    loads = load_pool(workloads, "none-ready", 5)
+    loads = load_pool(pods, "none-ready", 5)
     nodes = ", ".join(sorted(host.name for host in hosts))
     message = f"no host is ready; waiting for Node {nodes}"
     for load in loads:
@@ -69,34 +69,34 @@ def test_while_no_node_is_ready_nothing_is_submitted_P32(
 
 @with_settings(**NO_DRAIN)
 def test_where_only_a_full_host_is_ready_few_jobs_are_made_P32_P12(
-    workloads: WorkloadIndex, scheduler: Service
+    pods: PodStage, scheduler: Service
 ) -> None:
     """Each Pod tries each unfit host once; then its job waits for the ready host."""
-    *unfit, full = workloads.pool("one-ready", 3)
-    theirs = workloads.occupy(full)
+    *unfit, full = pods.pool("one-ready", 3)
+    theirs = pods.occupy(full)
     end_readiness(unfit)
     since = scheduler.mark()
-    loads = load_pool(workloads, "one-ready", 5)
+    loads = load_pool(pods, "one-ready", 5)
     time.sleep(MINUTE_S)
     assert max(submissions(scheduler, loads, since=since)) <= A_MINUTE_MAX
-    workloads.scancel(theirs)
+    pods.scancel(theirs)
     for load in loads:
         load.until(lambda load=load: load.node == full.name, within_s=SOON_S)
 
 
 @contextmanager
-def suspending(workloads: WorkloadIndex, loads: list[Load]) -> Iterator[None]:
+def suspending(pods: PodStage, loads: list[Load]) -> Iterator[None]:
     """Suspend each of their jobs as soon as it runs, as an administrator."""
     over = threading.Event()
     names = tuple(f"/{load.name}/" for load in loads)
 
     def suspend() -> None:
         while not over.wait(0.05):
-            running = workloads.bed.slurm.squeue("-h", "-t", "R", "-o", "%i %j").splitlines()
+            running = pods.bed.slurm.squeue("-h", "-t", "R", "-o", "%i %j").splitlines()
             for job, _, name in (line.partition(" ") for line in running):
                 if any(one in name for one in names):
                     with suppress(BedError):  # it has ended meanwhile
-                        workloads.bed.slurm.scontrol("suspend", job)
+                        pods.bed.slurm.scontrol("suspend", job)
 
     thread = threading.Thread(target=suspend, daemon=True)
     thread.start()
@@ -109,13 +109,13 @@ def suspending(workloads: WorkloadIndex, loads: list[Load]) -> Iterator[None]:
 
 @with_settings(hooks_url="http://127.0.0.1:1", **NO_DRAIN)
 def test_on_ready_hosts_too_no_pod_has_more_than_five_jobs_a_minute_P32(
-    workloads: WorkloadIndex, scheduler: Service
+    pods: PodStage, scheduler: Service
 ) -> None:
     """The scripts' calls do not arrive, so half a second passes between start and binding."""
-    workloads.pool("ready", 2)
+    pods.pool("ready", 2)
     since = scheduler.mark()
-    loads = load_pool(workloads, "ready", 3)
-    with suspending(workloads, loads):
+    loads = load_pool(pods, "ready", 3)
+    with suspending(pods, loads):
         eventually(lambda: all(len(load.jobs) > 1 for load in loads), "jobs are given up")
         assert not any(load.node for load in loads)
         time.sleep(MINUTE_S)

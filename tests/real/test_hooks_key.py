@@ -18,7 +18,7 @@ from tests.real.stage import Host
 from tests.real.testbed import Bed
 from tests.real.testbed.kube import REPOSITORY
 from tests.real.testbed.rest import RestError
-from tests.real.workloads import KILL_WAIT_S, Load, WorkloadIndex
+from tests.real.workloads import KILL_WAIT_S, Load, PodStage
 
 pytestmark = pytest.mark.real
 
@@ -50,29 +50,29 @@ class Key:
             self._bed.kube.rest.call("DELETE", f"{self._path}/{self._name}")
 
 
-def without_flag(workloads: WorkloadIndex, **flags: str) -> Service:
+def without_flag(pods: PodStage, **flags: str) -> Service:
     """The service as the manifests run it: nobody says where the key is."""
-    workloads.quit()
-    settings = workloads.settings(flags)
+    pods.quit()
+    settings = pods.settings(flags)
     del settings["hooks_key_file"]
-    return Service(workloads.bed, **settings)
+    return Service(pods.bed, **settings)
 
 
 @pytest.fixture
-def key(workloads: WorkloadIndex) -> Iterator[Key]:
+def key(pods: PodStage) -> Iterator[Key]:
     """The Secret as the manifests bring it, before and after."""
-    key = Key(workloads.bed)
+    key = Key(pods.bed)
     key.delete()
-    install(workloads.bed)
+    install(pods.bed)
     assert key.read() == ""
     yield key
-    install(workloads.bed)
+    install(pods.bed)
 
 
 @pytest.fixture
-def host(workloads: WorkloadIndex) -> Host:
+def host(pods: PodStage) -> Host:
     """A machine that no other test has used."""
-    return workloads.take()
+    return pods.take()
 
 
 def seconds_until_released(load: Load, host: Host) -> float:
@@ -89,12 +89,12 @@ def seconds_until_released(load: Load, host: Host) -> float:
 
 
 def test_after_a_restart_a_running_placeholder_releases_its_host_at_once_L5(
-    workloads: WorkloadIndex, key: Key, host: Host
+    pods: PodStage, key: Key, host: Host
 ) -> None:
-    with without_flag(workloads) as service:
+    with without_flag(pods) as service:
         made = key.read()
         assert made
-        load = workloads.load(host)
+        load = pods.load(host)
         load.until_bound()
         since = service.mark()
         service.restart()
@@ -106,41 +106,39 @@ def test_after_a_restart_a_running_placeholder_releases_its_host_at_once_L5(
         check_health(service, since=0)
 
 
-def test_applying_the_manifests_again_keeps_the_key_L5(workloads: WorkloadIndex, key: Key) -> None:
-    with without_flag(workloads):
+def test_applying_the_manifests_again_keeps_the_key_L5(pods: PodStage, key: Key) -> None:
+    with without_flag(pods):
         made = key.read()
     assert made
-    install(workloads.bed)
+    install(pods.bed)
     assert key.read() == made
-    workloads.bed.kube.kubectl("apply", "--server-side", "--force-conflicts", "-f", HOOKS_KEY)
+    pods.bed.kube.kubectl("apply", "--server-side", "--force-conflicts", "-f", HOOKS_KEY)
     assert key.read() == made
 
 
 def test_without_any_right_on_the_secret_the_log_says_what_to_do_L5(
-    workloads: WorkloadIndex, key: Key, host: Host
+    pods: PodStage, key: Key, host: Host
 ) -> None:
     """The service runs, but after a restart the host waits for KillWait."""
-    kubectl = workloads.bed.kube.kubectl
+    kubectl = pods.bed.kube.kubectl
     kubectl("delete", "rolebinding", "-n", NAMESPACE, ROLE)
-    with without_flag(workloads) as service:
+    with without_flag(pods) as service:
         (line,) = service.lines(NOT_KEPT)
         assert line["level"] == "warning"
         assert "forbidden" in line["why"]
         assert f"create secret generic {SECRET}" in line["cure"]
         assert key.read() == ""
-        load = workloads.load(host)
+        load = pods.load(host)
         load.until_bound()
         service.restart()
         assert seconds_until_released(load, host) > KILL_WAIT_S - 1
 
 
-def test_a_missing_secret_is_not_made_and_the_cure_cures_L5(
-    workloads: WorkloadIndex, key: Key
-) -> None:
+def test_a_missing_secret_is_not_made_and_the_cure_cures_L5(pods: PodStage, key: Key) -> None:
     """RBAC cannot limit `create` to one name, so our account may create no Secret."""
-    kube = workloads.bed.kube
+    kube = pods.bed.kube
     key.delete()
-    with without_flag(workloads) as service:
+    with without_flag(pods) as service:
         (line,) = service.lines(NOT_KEPT)
         assert key.read() is None
         command = line["cure"].partition(";")[0]
@@ -150,13 +148,13 @@ def test_a_missing_secret_is_not_made_and_the_cure_cures_L5(
         assert service.lines(NOT_KEPT, since=service.begun) == []
 
 
-def test_who_may_make_secrets_needs_no_manifests_L5(workloads: WorkloadIndex) -> None:
+def test_who_may_make_secrets_needs_no_manifests_L5(pods: PodStage) -> None:
     """Outside a cluster the Secret is in the namespace of the kubeconfig's context."""
-    bed = workloads.bed
+    bed = pods.bed
     found = Key(bed, namespace="default", name="sunk-sync-abroad-hooks-key")
     assert found.read() is None
     flags = {"kubeconfig": str(bed.kube.admin_kubeconfig), "cluster_name": "Abroad"}
-    with without_flag(workloads, **flags) as service:
+    with without_flag(pods, **flags) as service:
         made = found.read()
         assert made
         service.restart()
@@ -165,10 +163,10 @@ def test_who_may_make_secrets_needs_no_manifests_L5(workloads: WorkloadIndex) ->
     found.delete()
 
 
-def test_a_key_file_wins_L5(workloads: WorkloadIndex, key: Key, tmp_path: Path) -> None:
+def test_a_key_file_wins_L5(pods: PodStage, key: Key, tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text("0123456789abcdef")
-    service = workloads.serve(hooks_key_file=str(file))
+    service = pods.serve(hooks_key_file=str(file))
     assert service.lines("hooks key") == []
     assert service.lines(NOT_KEPT) == []
     assert key.read() == ""

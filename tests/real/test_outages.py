@@ -12,7 +12,7 @@ import pytest
 from tests.real.conftest import Serve
 from tests.real.gateway import Gateway
 from tests.real.stage import Host, eventually
-from tests.real.workloads import Load, WorkloadIndex
+from tests.real.workloads import Load, PodStage
 
 pytestmark = pytest.mark.real
 
@@ -28,21 +28,21 @@ DEFAULT = {"slurm_poll_interval": f"{POLL_S:g}s"}
 
 
 @pytest.fixture
-def gateway(workloads: WorkloadIndex) -> Iterator[Gateway]:
+def gateway(pods: PodStage) -> Iterator[Gateway]:
     """A proxy before slurmrestd."""
-    with Gateway(workloads.bed.slurm.url) as made:
+    with Gateway(pods.bed.slurm.url) as made:
         yield made
 
 
 @pytest.fixture
-def host(workloads: WorkloadIndex) -> Host:
+def host(pods: PodStage) -> Host:
     """A machine that no other test has used."""
-    return workloads.take()
+    return pods.take()
 
 
-def warm_up(workloads: WorkloadIndex, host: Host) -> None:
+def warm_up(pods: PodStage, host: Host) -> None:
     """A Pod of the same service is bound: it runs as it does every day."""
-    first = workloads.load(host)
+    first = pods.load(host)
     first.until_bound()
     first.delete(now=True)
     first.until(first.ended)
@@ -60,21 +60,15 @@ def seconds_until_bound(load: Load, *, since_s: float, within_s: float) -> float
 @pytest.mark.parametrize("created_s", [0.0, 3.0], ids=["at once", "later"])
 @pytest.mark.parametrize("way", ["refused", "502"])
 def test_a_pod_created_while_slurmrestd_is_away_is_bound_soon_after_F2_F4(
-    workloads: WorkloadIndex,
-    schedule: Serve,
-    gateway: Gateway,
-    host: Host,
-    *,
-    way: str,
-    created_s: float,
+    pods: PodStage, schedule: Serve, gateway: Gateway, host: Host, *, way: str, created_s: float
 ) -> None:
     """Created before or after a poll has met the outage."""
-    slurm = workloads.bed.slurm
+    slurm = pods.bed.slurm
     schedule(slurm_api_base=gateway.url if way == "502" else slurm.url, **DEFAULT)
-    warm_up(workloads, host)
+    warm_up(pods, host)
     slurm.stop_slurmrestd()
     time.sleep(created_s)
-    load = workloads.load(host)
+    load = pods.load(host)
     time.sleep(AWAY_S - created_s)
     slurm.start_slurmrestd()
     back_s = time.monotonic()
@@ -82,28 +76,28 @@ def test_a_pod_created_while_slurmrestd_is_away_is_bound_soon_after_F2_F4(
 
 
 def test_after_a_long_outage_a_pod_is_bound_soon_F2_F4(
-    workloads: WorkloadIndex, schedule: Serve, host: Host
+    pods: PodStage, schedule: Serve, host: Host
 ) -> None:
     """No back-off has grown meanwhile, of readers or of writers."""
-    slurm = workloads.bed.slurm
+    slurm = pods.bed.slurm
     schedule(**DEFAULT)
-    warm_up(workloads, host)
+    warm_up(pods, host)
     slurm.stop_slurmrestd()
-    load = workloads.load(host)
+    load = pods.load(host)
     time.sleep(40)
     slurm.start_slurmrestd()
     assert seconds_until_bound(load, since_s=time.monotonic(), within_s=30) < SOON_S
 
 
 def test_a_pod_created_while_slurmctld_is_away_is_bound_soon_after_F2_F4(
-    workloads: WorkloadIndex, schedule: Serve, host: Host
+    pods: PodStage, schedule: Serve, host: Host
 ) -> None:
     """slurmrestd reports that it reached no slurmctld (1800)."""
-    slurm = workloads.bed.slurm
+    slurm = pods.bed.slurm
     schedule(**DEFAULT)
-    warm_up(workloads, host)
+    warm_up(pods, host)
     slurm.stop_slurmctld()
-    load = workloads.load(host)
+    load = pods.load(host)
     time.sleep(AWAY_S)
     slurm.start_slurmctld()
     started_s = time.monotonic()
@@ -130,24 +124,24 @@ class Losing:
 
 
 def test_a_submission_whose_answer_the_proxy_lost_is_found_F2(
-    workloads: WorkloadIndex, schedule: Serve, gateway: Gateway, host: Host
+    pods: PodStage, schedule: Serve, gateway: Gateway, host: Host
 ) -> None:
     schedule(slurm_api_base=gateway.url, **DEFAULT)
-    warm_up(workloads, host)
+    warm_up(pods, host)
     losing = Losing(gateway, "answer")
-    load = workloads.load(host)
+    load = pods.load(host)
     eventually(lambda: losing.lost_s, "an answer is lost")
     assert seconds_until_bound(load, since_s=losing.lost_s, within_s=30) < SOON_S + POLL_S
 
 
 def test_a_submission_that_the_proxy_lost_is_made_again_when_it_can_no_longer_arrive_F2(
-    workloads: WorkloadIndex, schedule: Serve, gateway: Gateway, host: Host
+    pods: PodStage, schedule: Serve, gateway: Gateway, host: Host
 ) -> None:
     """A 502 does not show whether slurmrestd has the request (decision 26)."""
     schedule(slurm_api_base=gateway.url, **DEFAULT)
-    warm_up(workloads, host)
+    warm_up(pods, host)
     losing = Losing(gateway, "request")
-    load = workloads.load(host)
+    load = pods.load(host)
     eventually(lambda: losing.lost_s, "a request is lost")
     took_s = seconds_until_bound(load, since_s=losing.lost_s, within_s=30)
     assert SETTLED_S < took_s < SETTLED_S + POLL_S + SOON_S

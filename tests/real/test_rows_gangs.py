@@ -13,7 +13,7 @@ from tests.real.pod_groups import make_pod_group
 from tests.real.service import NAMESPACE, allow
 from tests.real.stage import PREFIX, eventually, stays
 from tests.real.testbed.rest import RestError
-from tests.real.workloads import FOREVER, Job, Load, WorkloadIndex, workload_spec
+from tests.real.workloads import FOREVER, Job, Load, PodStage, workload_spec
 
 pytestmark = [
     pytest.mark.real,
@@ -44,22 +44,20 @@ Call = Callable[..., Any]
 
 
 @pytest.fixture
-def call(workloads: WorkloadIndex) -> Call:
+def call(pods: PodStage) -> Call:
     """The API server, as its administrator."""
-    return workloads.bed.kube.rest.call
+    return pods.bed.kube.rest.call
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _allowed(workloads: WorkloadIndex) -> None:
-    allow(workloads.bed, "gangs")
+def _allowed(pods: PodStage) -> None:
+    allow(pods.bed, "gangs")
 
 
-def gang(
-    workloads: WorkloadIndex, name: str, size: int, *, namespace: str = NAMESPACE
-) -> list[Load]:
+def gang(pods: PodStage, name: str, size: int, *, namespace: str = NAMESPACE) -> list[Load]:
     """Create this many Pods of a gang of two."""
     annotations = {"gang": name, "gang_size": "2"}
-    return [workloads.load(annotations=annotations, namespace=namespace) for _ in range(size)]
+    return [pods.load(annotations=annotations, namespace=namespace) for _ in range(size)]
 
 
 def one_job(loads: list[Load]) -> Job:
@@ -73,22 +71,20 @@ def one_job(loads: list[Load]) -> Job:
     return dict(job)
 
 
-def test_a_complete_gang_gets_one_job_and_surplus_members_wait_G1_G7(
-    workloads: WorkloadIndex,
-) -> None:
-    (first,) = gang(workloads, "g1", 1)
+def test_a_complete_gang_gets_one_job_and_surplus_members_wait_G1_G7(pods: PodStage) -> None:
+    (first,) = gang(pods, "g1", 1)
     first.until(lambda: first.message.startswith("1 of the 2 Pods"))
     assert not first.jobs
-    (second,) = gang(workloads, "g1", 1)
+    (second,) = gang(pods, "g1", 1)
     job = one_job([first, second])
-    assert {first.node, second.node} == set(workloads.expand(job["nodes"]))
-    (third,) = gang(workloads, "g1", 1)
+    assert {first.node, second.node} == set(pods.expand(job["nodes"]))
+    (third,) = gang(pods, "g1", 1)
     third.until(lambda: "as many Pods as its size" in third.message)
     third.until(lambda: third.events_of("FailedScheduling"))
     assert stays(lambda: not third.jobs and not third.node)
 
 
-def test_the_pods_of_an_indexed_job_are_a_gang_G1(workloads: WorkloadIndex, call: Call) -> None:
+def test_the_pods_of_an_indexed_job_are_a_gang_G1(pods: PodStage, call: Call) -> None:
     spec = {
         "completions": 3,
         "parallelism": 3,
@@ -105,25 +101,25 @@ def test_the_pods_of_an_indexed_job_are_a_gang_G1(workloads: WorkloadIndex, call
     def made() -> bool:
         path = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=job-name%3Dj3"
         found = [one["metadata"] for one in call("GET", path)["items"]]
-        loads[:] = [Load(workloads.bed, one["name"], uid=one["uid"]) for one in found]
+        loads[:] = [Load(pods.bed, one["name"], uid=one["uid"]) for one in found]
         return len(loads) == 3
 
     eventually(made, "three Pods")
     one_job(loads)
 
 
-def test_a_pod_group_gives_the_size_G1(workloads: WorkloadIndex) -> None:
-    make_pod_group(workloads.bed.kube.rest, NAMESPACE, "pg", size=2)
+def test_a_pod_group_gives_the_size_G1(pods: PodStage) -> None:
+    make_pod_group(pods.bed.kube.rest, NAMESPACE, "pg", size=2)
     labels = {"scheduling.x-k8s.io/pod-group": "pg"}
-    first = workloads.load(labels=labels)
+    first = pods.load(labels=labels)
     first.until(lambda: first.message.startswith("1 of the 2 Pods"))
-    one_job([first, workloads.load(labels=labels)])
+    one_job([first, pods.load(labels=labels)])
 
 
-def test_an_invalid_member_refuses_the_whole_gang_by_name_G2(workloads: WorkloadIndex) -> None:
+def test_an_invalid_member_refuses_the_whole_gang_by_name_G2(pods: PodStage) -> None:
     annotations = {"gang": "g2", "gang_size": "2"}
-    good = workloads.load(annotations=annotations)
-    bad = workloads.load(annotations=annotations, terminationGracePeriodSeconds=300)
+    good = pods.load(annotations=annotations)
+    bad = pods.load(annotations=annotations, terminationGracePeriodSeconds=300)
     for load in (good, bad):
         load.until(lambda load=load: load.events_of("InvalidPod"))
         assert bad.name in load.message
@@ -132,9 +128,9 @@ def test_an_invalid_member_refuses_the_whole_gang_by_name_G2(workloads: Workload
 
 
 @pytest.mark.parametrize("how", ["a member deleted", "its job cancelled"])
-def test_a_gang_ends_as_a_whole_G3(workloads: WorkloadIndex, how: str) -> None:
+def test_a_gang_ends_as_a_whole_G3(pods: PodStage, how: str) -> None:
     annotations = {"gang": f"g3{how[0]}", "gang_size": "2"}
-    loads = [workloads.load(annotations=annotations, knobs=knobs) for knobs in ({}, FOREVER)]
+    loads = [pods.load(annotations=annotations, knobs=knobs) for knobs in ({}, FOREVER)]
     job = one_job(loads)
     if how == "a member deleted":
         loads[0].delete()
@@ -142,7 +138,7 @@ def test_a_gang_ends_as_a_whole_G3(workloads: WorkloadIndex, how: str) -> None:
         assert stays(lambda: loads[1].job["job_state"] == ["RUNNING"])
         assert loads[1].disruption[0] == "SlurmJobEnded"
     else:
-        workloads.scancel(job["job_id"])
+        pods.scancel(job["job_id"])
         loads[1].until(lambda: loads[1].terminating)
         assert loads[1].disruption[0] == "SlurmJobCancelled"
     eventually(lambda: loads[0].gone, "the first is gone")
@@ -162,28 +158,28 @@ def _binding_refused(call: Call) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_binding_refused")
-def test_a_failed_binding_rolls_back_the_gang_G4(workloads: WorkloadIndex) -> None:
-    wait_for_policy(workloads)
+def test_a_failed_binding_rolls_back_the_gang_G4(pods: PodStage) -> None:
+    wait_for_policy(pods)
     annotations = {"gang": "g4", "gang_size": "2"}
-    bound = workloads.load(annotations=annotations)
-    refused = workloads.load(annotations=annotations, name="refused-1")
+    bound = pods.load(annotations=annotations)
+    refused = pods.load(annotations=annotations, name="refused-1")
     eventually(lambda: bound.gone, f"rolled back: {bound} {refused}")
     eventually(refused.ended, f"its job ended: {refused}")
     assert refused.node == ""
     refused.delete()
 
 
-def wait_for_policy(workloads: WorkloadIndex) -> None:
+def wait_for_policy(pods: PodStage) -> None:
     """Wait until the policy applies."""
-    host = workloads.take()
-    probe = workloads.load(name="refused-0", schedulingGates=[], schedulerName="nobody")
+    host = pods.take()
+    probe = pods.load(name="refused-0", schedulingGates=[], schedulerName="nobody")
 
     def denied() -> bool:
         try:
             path = f"/api/v1/namespaces/{NAMESPACE}/pods/{probe.name}/binding?dryRun=All"
             target = {"kind": "Node", "name": host.name}
             body = {"metadata": {"name": probe.name}, "target": target}
-            workloads.bed.kube.rest.call("POST", path, body)
+            pods.bed.kube.rest.call("POST", path, body)
         except RestError as error:
             return "not this one" in str(error)
         return False
@@ -192,19 +188,19 @@ def wait_for_policy(workloads: WorkloadIndex) -> None:
     probe.delete()
 
 
-def test_the_largest_request_applies_on_each_node_G5(workloads: WorkloadIndex) -> None:
+def test_the_largest_request_applies_on_each_node_G5(pods: PodStage) -> None:
     annotations = {"gang": "g5", "gang_size": "2"}
-    small = workloads.load(annotations=annotations)
-    large = workloads.load(annotations=annotations, **workload_spec("3", "2Gi"))
+    small = pods.load(annotations=annotations)
+    large = pods.load(annotations=annotations, **workload_spec("3", "2Gi"))
     job = one_job([small, large])
     assert job["cpus"]["number"] == 6
     assert job["memory_per_node"]["number"] == 2048
 
 
-def test_the_same_name_in_two_namespaces_is_two_gangs_G6(workloads: WorkloadIndex) -> None:
-    here, there = gang(workloads, "g6", 1), gang(workloads, "g6", 1, namespace="gangs")
+def test_the_same_name_in_two_namespaces_is_two_gangs_G6(pods: PodStage) -> None:
+    here, there = gang(pods, "g6", 1), gang(pods, "g6", 1, namespace="gangs")
     for (load,) in (here, there):
         load.until(lambda load=load: load.message.startswith("1 of the 2 Pods"))
-    here += gang(workloads, "g6", 1)
-    there += gang(workloads, "g6", 1, namespace="gangs")
+    here += gang(pods, "g6", 1)
+    there += gang(pods, "g6", 1, namespace="gangs")
     assert one_job(here)["job_id"] != one_job(there)["job_id"]

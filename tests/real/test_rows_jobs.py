@@ -13,35 +13,33 @@ import pytest
 from tests.real.conftest import Serve, with_settings
 from tests.real.service import Service, allow
 from tests.real.stage import Host, eventually, stays
-from tests.real.workloads import FOREVER, Load, WorkloadIndex, all_jobs, lives, replaced, state_of
+from tests.real.workloads import FOREVER, Load, PodStage, all_jobs, lives, replaced, state_of
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("scheduler")]
 
 
 @pytest.fixture
-def host(workloads: WorkloadIndex) -> Host:
-    return workloads.take()
+def host(pods: PodStage) -> Host:
+    return pods.take()
 
 
 @pytest.fixture(scope="module")
-def timed(workloads: WorkloadIndex) -> Iterator[Load]:
+def timed(pods: PodStage) -> Iterator[Load]:
     """A Pod whose job has a short time limit; slurmctld checks only every 30 s."""
-    workloads.serve()
-    load = workloads.load(workloads.take(), knobs=FOREVER, annotations={"timeout": "1"})
+    pods.serve()
+    load = pods.load(pods.take(), knobs=FOREVER, annotations={"timeout": "1"})
     job = load.until_bound()
-    workloads.bed.slurm.scontrol("update", f"job={job}", "endtime=now+2")
+    pods.bed.slurm.scontrol("update", f"job={job}", "endtime=now+2")
     yield load
     load.let_end()
 
 
 @pytest.mark.usefixtures("timed")
-def test_a_job_stays_until_its_pod_is_gone_or_its_containers_end_P14_P15(
-    workloads: WorkloadIndex,
-) -> None:
-    slow = workloads.load(workloads.take(), knobs=FOREVER)
-    done = workloads.load(workloads.take(), knobs={"testbed/run-s": "0.3"})
+def test_a_job_stays_until_its_pod_is_gone_or_its_containers_end_P14_P15(pods: PodStage) -> None:
+    slow = pods.load(pods.take(), knobs=FOREVER)
+    done = pods.load(pods.take(), knobs={"testbed/run-s": "0.3"})
     knobs = {"testbed/run-s": "0.3", "testbed/exit-code": "3"}
-    failed = workloads.load(workloads.take(), knobs=knobs)
+    failed = pods.load(pods.take(), knobs=knobs)
     slow.until_bound()
     slow.delete()
     for load, phase in ((done, "Succeeded"), (failed, "Failed")):
@@ -56,15 +54,15 @@ def test_a_job_stays_until_its_pod_is_gone_or_its_containers_end_P14_P15(
 
 
 @pytest.mark.usefixtures("timed")
-def test_a_bound_pod_ends_after_its_job_with_the_reason_P16(workloads: WorkloadIndex) -> None:
-    hosts = [workloads.take() for _ in range(4)]
-    loads = [workloads.load(host, knobs=FOREVER) for host in hosts[:3]]
-    loads.append(workloads.load(hosts[3], knobs=FOREVER, annotations={"partition": "low"}))
+def test_a_bound_pod_ends_after_its_job_with_the_reason_P16(pods: PodStage) -> None:
+    hosts = [pods.take() for _ in range(4)]
+    loads = [pods.load(host, knobs=FOREVER) for host in hosts[:3]]
+    loads.append(pods.load(hosts[3], knobs=FOREVER, annotations={"partition": "low"}))
     jobs = [load.until_bound() for load in loads]
-    workloads.scancel(jobs[0])
+    pods.scancel(jobs[0])
     hosts[1].update(state="down", reason="burnt")
-    workloads.bed.slurm.scontrol("suspend", jobs[2])
-    workloads.submit_above(hosts[3])
+    pods.bed.slurm.scontrol("suspend", jobs[2])
+    pods.submit_above(hosts[3])
     reasons = ("SlurmJobCancelled", "SlurmNodeFail", "SlurmSuspended", "PreemptionByScheduler")
     for load, job, reason in zip(loads, jobs, reasons, strict=True):
         load.until(lambda load=load: load.terminating)
@@ -80,28 +78,26 @@ def test_a_bound_pod_ends_after_its_job_with_the_reason_P16(workloads: WorkloadI
 
 
 def test_a_pod_bound_by_somebody_else_keeps_its_node_and_loses_its_job_P18(
-    workloads: WorkloadIndex, host: Host
+    pods: PodStage, host: Host
 ) -> None:
-    blocker = workloads.occupy(host)
-    load = workloads.load(host)
+    blocker = pods.occupy(host)
+    load = pods.load(host)
     load.until_waits()
-    elsewhere = workloads.take()
+    elsewhere = pods.take()
     load.bind_to(elsewhere)
     load.until(load.ended)
     load.until(lambda: load.events_of("BoundElsewhere"))
     assert stays(lambda: load.node == elsewhere.name and not load.terminating)
     assert len(load.jobs) == 1
-    workloads.scancel(blocker)
+    pods.scancel(blocker)
 
 
-def test_a_requeued_job_is_replaced_and_its_pod_ends_P19(
-    workloads: WorkloadIndex, host: Host
-) -> None:
-    load = workloads.load(host, knobs=FOREVER)
+def test_a_requeued_job_is_replaced_and_its_pod_ends_P19(pods: PodStage, host: Host) -> None:
+    load = pods.load(host, knobs=FOREVER)
     job = load.until_bound()
     assert not load.job["requeue"]
-    workloads.bed.slurm.scontrol("update", f"job={job}", "requeue=1")
-    workloads.bed.slurm.scontrol("requeue", job)
+    pods.bed.slurm.scontrol("update", f"job={job}", "requeue=1")
+    pods.bed.slurm.scontrol("requeue", job)
     load.until(lambda: load.terminating)
     assert load.disruption[0] == "SlurmJobEnded"
     assert "requeued" in load.disruption[1]
@@ -112,10 +108,10 @@ def test_a_requeued_job_is_replaced_and_its_pod_ends_P19(
 
 
 def test_an_edit_applies_while_the_job_waits_and_is_ignored_later_P20(
-    workloads: WorkloadIndex, host: Host
+    pods: PodStage, host: Host
 ) -> None:
-    blocker = workloads.occupy(host)
-    load = workloads.load(host)
+    blocker = pods.occupy(host)
+    load = pods.load(host)
     first = load.until_waits()["job_id"]
     load.annotate(comment="for you")
     load.until(lambda: load.job["comment"] == "for you")
@@ -124,7 +120,7 @@ def test_an_edit_applies_while_the_job_waits_and_is_ignored_later_P20(
     load.until(lambda: len(load.jobs) == 2 and len(load.live) == 1)
     assert replaced(load.jobs[0])
     assert load.annotation("cancelled") is None
-    workloads.scancel(blocker)
+    pods.scancel(blocker)
     job = load.until_bound()
     load.annotate(comment="too late")
     load.until(lambda: load.events_of("SettingsIgnored"))
@@ -133,14 +129,12 @@ def test_an_edit_applies_while_the_job_waits_and_is_ignored_later_P20(
     assert str(load.job["job_id"]) == job
 
 
-def test_of_two_live_jobs_the_one_of_the_bound_pod_stays_P29(
-    workloads: WorkloadIndex, host: Host
-) -> None:
-    load = workloads.load(host)
+def test_of_two_live_jobs_the_one_of_the_bound_pod_stays_P29(pods: PodStage, host: Host) -> None:
+    load = pods.load(host)
     job = load.until_bound()
-    twin = workloads.impostor(load.job["admin_comment"], name=load.job["name"])
+    twin = pods.impostor(load.job["admin_comment"], name=load.job["name"])
     begin = time.monotonic()
-    eventually(lambda: not state_of(workloads.bed, twin), "the twin ends")
+    eventually(lambda: not state_of(pods.bed, twin), "the twin ends")
     assert time.monotonic() - begin < 5
     (other,) = [one for one in load.jobs if str(one["job_id"]) == twin]
     assert replaced(other)
@@ -149,12 +143,12 @@ def test_of_two_live_jobs_the_one_of_the_bound_pod_stays_P29(
 
 
 def test_a_job_cancelled_by_a_human_is_submitted_again_only_on_request_P17(
-    workloads: WorkloadIndex, scheduler: Service, host: Host
+    pods: PodStage, scheduler: Service, host: Host
 ) -> None:
-    blocker = workloads.occupy(host)
-    load = workloads.load(host)
+    blocker = pods.occupy(host)
+    load = pods.load(host)
     job = load.until_waits()["job_id"]
-    workloads.scancel(job)
+    pods.scancel(job)
     load.until(lambda: load.condition("PodScheduled")[1] == "SlurmJobCancelled")
     load.until(lambda: load.annotation("cancelled") == f"{job}/")
     load.until(lambda: load.events_of("SlurmJobCancelled"))
@@ -163,30 +157,30 @@ def test_a_job_cancelled_by_a_human_is_submitted_again_only_on_request_P17(
     assert stays(lambda: len(load.jobs) == 1)
     load.annotate(resubmit="1")
     load.until(lambda: load.live)
-    workloads.scancel(blocker)
+    pods.scancel(blocker)
     assert load.until_bound() != str(job)
 
 
 def test_of_two_live_jobs_of_an_unbound_pod_the_running_one_stays_P29(
-    workloads: WorkloadIndex, host: Host
+    pods: PodStage, host: Host
 ) -> None:
-    blocker = workloads.occupy(host)
-    load = workloads.load(host)
+    blocker = pods.occupy(host)
+    load = pods.load(host)
     waiting = load.until_waits()
-    workloads.quit()
-    workloads.bed.slurm.scontrol("hold", str(waiting["job_id"]))
-    workloads.scancel(blocker)
-    twin = workloads.impostor(waiting["admin_comment"], name=waiting["name"], on=host)
-    workloads.serve()
+    pods.quit()
+    pods.bed.slurm.scontrol("hold", str(waiting["job_id"]))
+    pods.scancel(blocker)
+    twin = pods.impostor(waiting["admin_comment"], name=waiting["name"], on=host)
+    pods.serve()
     assert load.until_bound() == twin
     eventually(lambda: len(load.live) == 1, "one is left")
     assert replaced(next(one for one in load.jobs if one["job_id"] == waiting["job_id"]))
 
 
 def test_a_job_of_another_cluster_or_scheduler_is_never_touched_P22(
-    workloads: WorkloadIndex, scheduler: Service, host: Host
+    pods: PodStage, scheduler: Service, host: Host
 ) -> None:
-    load = workloads.load(host)
+    load = pods.load(host)
     load.until_bound()
     ours = json.loads(load.job["admin_comment"])["sunk-sync"]
     alien = {**ours, "pods": [f"slurm/gone/{0}"], "work": "0" * 16}
@@ -196,35 +190,35 @@ def test_a_job_of_another_cluster_or_scheduler_is_never_touched_P22(
         '{"sunk-sync": {"cluster": ',
         "",
     ]
-    jobs = [workloads.impostor(text, name="k8s/slurm/gone/00000000") for text in texts]
-    mine = workloads.impostor(json.dumps({"sunk-sync": alien}), name="k8s/slurm/gone/00000000")
-    eventually(lambda: not state_of(workloads.bed, mine), "the one that is ours ends")
-    assert stays(lambda: all(state_of(workloads.bed, job) for job in jobs))
+    jobs = [pods.impostor(text, name="k8s/slurm/gone/00000000") for text in texts]
+    mine = pods.impostor(json.dumps({"sunk-sync": alien}), name="k8s/slurm/gone/00000000")
+    eventually(lambda: not state_of(pods.bed, mine), "the one that is ours ends")
+    assert stays(lambda: all(state_of(pods.bed, job) for job in jobs))
     scheduler.restart()
-    assert stays(lambda: all(state_of(workloads.bed, job) for job in jobs))
-    workloads.scancel(*jobs)
+    assert stays(lambda: all(state_of(pods.bed, job) for job in jobs))
+    pods.scancel(*jobs)
 
 
 def test_the_oldest_pods_come_first_and_each_shows_its_queue_position_P26(
-    workloads: WorkloadIndex, schedule: Serve
+    pods: PodStage, schedule: Serve
 ) -> None:
-    workloads.quit()
+    pods.quit()
     held = {"partition": "off"}
-    early = [workloads.load(annotations=held) for _ in range(12)]
+    early = [pods.load(annotations=held) for _ in range(12)]
     time.sleep(1.1)
-    late = [workloads.load(annotations=held) for _ in range(12)]
+    late = [pods.load(annotations=held) for _ in range(12)]
     schedule()
     loads = early + late
-    eventually(lambda: sum(len(load) for load in by_load(workloads, loads)) == 24, "submitted")
-    first, second = (by_load(workloads, some) for some in (early, late))
+    eventually(lambda: sum(len(load) for load in by_load(pods, loads)) == 24, "submitted")
+    first, second = (by_load(pods, some) for some in (early, late))
     assert max(places(first)) < min(places(second))
     schedule().restart()
     late[-1].until(lambda: "At least 10 other Pods wait ahead" in late[-1].message)
     early[0].until(lambda: "No other Pod waits ahead" in early[0].message)
-    workloads.bed.slurm.scontrol("update", "partitionname=off", "state=up")
+    pods.bed.slurm.scontrol("update", "partitionname=off", "state=up")
     eventually(lambda: all(load.node for load in loads), "all bound")
-    assert [len(jobs) for jobs in by_load(workloads, loads)] == [1] * 24
-    workloads.bed.slurm.scontrol("update", "partitionname=off", "state=down")
+    assert [len(jobs) for jobs in by_load(pods, loads)] == [1] * 24
+    pods.bed.slurm.scontrol("update", "partitionname=off", "state=down")
     for load in loads:
         load.delete()
 
@@ -235,44 +229,38 @@ def test_a_job_at_its_time_limit_ends_its_pod_P16(timed: Load) -> None:
     assert "TIMEOUT" in timed.job["job_state"]
 
 
-def test_a_job_without_a_pod_ends_only_on_evidence_P21(
-    workloads: WorkloadIndex, schedule: Serve
-) -> None:
-    allow(workloads.bed, "elsewhere")
+def test_a_job_without_a_pod_ends_only_on_evidence_P21(pods: PodStage, schedule: Serve) -> None:
+    allow(pods.bed, "elsewhere")
     schedule(watch_namespace="slurm,elsewhere")
-    near = workloads.load(workloads.take())
-    far = workloads.load(workloads.take(), namespace="elsewhere")
+    near = pods.load(pods.take())
+    far = pods.load(pods.take(), namespace="elsewhere")
     for load in (near, far):
         load.until_bound()
-    workloads.quit()
+    pods.quit()
     for load in (near, far):
         load.delete(now=True)
-    allow(workloads.bed, "elsewhere", allowed=False)
+    allow(pods.bed, "elsewhere", allowed=False)
     service = schedule()
     eventually(near.ended, "its Pod is gone")
     assert stays(lambda: far.job["job_state"] == ["RUNNING"], for_s=1.5)
     assert not [line for line in service.writes("cancel-job") if "/elsewhere/" in line["job"]]
-    workloads.scancel(far.job["job_id"])
+    pods.scancel(far.job["job_id"])
 
 
 @with_settings(resubmit_cancelled="true")
-def test_resubmit_cancelled_submits_without_a_request_P17(
-    workloads: WorkloadIndex, host: Host
-) -> None:
-    blocker = workloads.occupy(host)
-    load = workloads.load(host)
-    workloads.scancel(load.until_waits()["job_id"])
+def test_resubmit_cancelled_submits_without_a_request_P17(pods: PodStage, host: Host) -> None:
+    blocker = pods.occupy(host)
+    load = pods.load(host)
+    pods.scancel(load.until_waits()["job_id"])
     load.until(lambda: load.live, within_s=20)
-    workloads.scancel(blocker)
+    pods.scancel(blocker)
     load.until_bound()
 
 
 @with_settings(hooks_url="http://127.0.0.1:9")
-def test_missing_calls_of_placeholders_are_reported_L6(
-    workloads: WorkloadIndex, scheduler: Service
-) -> None:
+def test_missing_calls_of_placeholders_are_reported_L6(pods: PodStage, scheduler: Service) -> None:
     """The Pod is bound because the script writes `extra`."""
-    load = workloads.load(workloads.take())
+    load = pods.load(pods.take())
     job = load.until_bound()
     unheard = "sunk_sync_placeholders_unheard"
     eventually(lambda: scheduler.metric(unheard) == 1, "the script is missed", within_s=60)
@@ -284,10 +272,10 @@ def test_missing_calls_of_placeholders_are_reported_L6(
 
 @with_settings(max_pod_ends_per_minute="1")
 def test_ends_for_failed_nodes_are_held_but_not_those_of_cancelled_jobs_P31(
-    workloads: WorkloadIndex, scheduler: Service
+    pods: PodStage, scheduler: Service
 ) -> None:
-    hosts = [workloads.take() for _ in range(4)]
-    loads = [workloads.load(host, knobs=FOREVER) for host in hosts]
+    hosts = [pods.take() for _ in range(4)]
+    loads = [pods.load(host, knobs=FOREVER) for host in hosts]
     jobs = [load.until_bound() for load in loads]
     for host in hosts[:3]:
         host.update(state="down", reason="burnt")
@@ -296,7 +284,7 @@ def test_ends_for_failed_nodes_are_held_but_not_those_of_cancelled_jobs_P31(
     held = [load for load in failing if not load.terminating]
     for load in held:
         load.until(lambda load=load: load.events_of("PodEndHeld"))
-    workloads.scancel(jobs[3])
+    pods.scancel(jobs[3])
     loads[3].until(lambda: loads[3].terminating)
     assert stays(lambda: sum(load.terminating for load in failing) == 1, for_s=2)
     assert scheduler.metric("sunk_sync_rule_failures_total") == 0
@@ -306,11 +294,11 @@ def test_ends_for_failed_nodes_are_held_but_not_those_of_cancelled_jobs_P31(
 
 @with_settings(placeholder="allocation", gate="off")
 def test_without_a_gate_a_host_is_drained_while_a_pod_outlives_its_job_P25(
-    workloads: WorkloadIndex, host: Host
+    pods: PodStage, host: Host
 ) -> None:
     """An allocation has no process that keeps the host."""
-    load = workloads.load(host, knobs=FOREVER)
-    workloads.scancel(load.until_bound())
+    load = pods.load(host, knobs=FOREVER)
+    pods.scancel(load.until_bound())
     host.until_drained("k8s: pod still terminating")
     load.until(lambda: load.terminating)
     assert stays(lambda: host.drained_as("k8s: pod still terminating"))
@@ -319,8 +307,8 @@ def test_without_a_gate_a_host_is_drained_while_a_pod_outlives_its_job_P25(
     load.until(lambda: load.gone)  # its containers have ended before
 
 
-def test_a_pod_whose_node_is_gone_counts_as_gone_P25b(workloads: WorkloadIndex, host: Host) -> None:
-    load = workloads.load(host, knobs=FOREVER)
+def test_a_pod_whose_node_is_gone_counts_as_gone_P25b(pods: PodStage, host: Host) -> None:
+    load = pods.load(host, knobs=FOREVER)
     load.until_bound()
     load.delete()
     assert stays(lambda: load.live, for_s=1.0)
@@ -333,9 +321,9 @@ def test_a_pod_whose_node_is_gone_counts_as_gone_P25b(workloads: WorkloadIndex, 
 
 
 def test_for_a_silent_node_the_job_stays_and_an_event_explains_P25b(
-    workloads: WorkloadIndex, host: Host
+    pods: PodStage, host: Host
 ) -> None:
-    load = workloads.load(host, knobs=FOREVER)
+    load = pods.load(host, knobs=FOREVER)
     load.until_bound()
     load.delete()
     host.set_node_ready(ready=False)
@@ -349,28 +337,26 @@ def test_for_a_silent_node_the_job_stays_and_an_event_explains_P25b(
 
 
 @with_settings(gate="on")
-def test_a_pod_preempted_before_its_binding_gets_a_new_job_P17(
-    workloads: WorkloadIndex, host: Host
-) -> None:
-    first = workloads.load(host, knobs=FOREVER)
-    workloads.scancel(first.until_bound())
+def test_a_pod_preempted_before_its_binding_gets_a_new_job_P17(pods: PodStage, host: Host) -> None:
+    first = pods.load(host, knobs=FOREVER)
+    pods.scancel(first.until_bound())
     first.until(lambda: first.terminating)
-    second = workloads.load(host, annotations={"partition": "low"})
+    second = pods.load(host, annotations={"partition": "low"})
     second.until(lambda: second.live and second.job["job_state"] == ["RUNNING"])
     lost = second.job["job_id"]
-    above = workloads.submit_above(host)
+    above = pods.submit_above(host)
     second.until(lambda: second.live and second.job["job_id"] != lost)
     (old,) = [job for job in second.jobs if job["job_id"] == lost]
     assert "PREEMPTED" in old["job_state"]
     assert second.annotation("cancelled") is None
     first.let_end()
-    workloads.scancel(above)
+    pods.scancel(above)
     second.until_bound()
 
 
-def by_load(workloads: WorkloadIndex, loads: list[Load]) -> list[list[Any]]:
+def by_load(pods: PodStage, loads: list[Load]) -> list[list[Any]]:
     """Return the live jobs of each Pod; for an array its task counts."""
-    jobs = [job for job in all_jobs(workloads.bed) if lives(job)]
+    jobs = [job for job in all_jobs(pods.bed) if lives(job)]
     return [[one for job in jobs if (one := place_of(load, job))] for load in loads]
 
 

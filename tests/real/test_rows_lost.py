@@ -16,7 +16,7 @@ from tests.real.conftest import check_health, require
 from tests.real.service import Service
 from tests.real.stage import Host, eventually, stays
 from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
-from tests.real.workloads import Load, WorkloadIndex, brief, state_of
+from tests.real.workloads import Load, PodStage, brief, state_of
 
 pytestmark = pytest.mark.real
 
@@ -28,7 +28,7 @@ ONE_BY_ONE = threading.Lock()
 """Starting two test beds at once is slower than one after the other."""
 
 
-class Small(WorkloadIndex):
+class Small(PodStage):
     """A test bed for one policy."""
 
     hosts = 3
@@ -38,7 +38,7 @@ class Small(WorkloadIndex):
 class Loss:
     """The state before the loss, and its time."""
 
-    workloads: WorkloadIndex
+    pods: PodStage
     service: Service
     hosts: list[Host]
     loads: list[Load]
@@ -63,30 +63,30 @@ class Loss:
 def lose(version: str, policy: str) -> Loss:
     """Cause the loss with this policy; watch it while other losses start."""
     with ONE_BY_ONE:
-        workloads = Small(version)
+        pods = Small(version)
         try:
-            loss = _lose(workloads, policy)
+            loss = _lose(pods, policy)
         except BaseException:
-            workloads.close()
+            pods.close()
             raise
     return loss.watch() if policy == "end" else loss
 
 
-def _lose(workloads: WorkloadIndex, policy: str) -> Loss:
+def _lose(pods: PodStage, policy: str) -> Loss:
     """Bind two Pods, then kill slurmctld and delete its state."""
     # With the gate placeholders are allocations, and no slurmd reports a script of theirs.
-    service = workloads.serve(gate="on", lost_job=policy, max_pod_ends_per_minute="1")
-    hosts = [workloads.take() for _ in range(3)]
-    loads = [workloads.load(host) for host in hosts[:2]]
+    service = pods.serve(gate="on", lost_job=policy, max_pod_ends_per_minute="1")
+    hosts = [pods.take() for _ in range(3)]
+    loads = [pods.load(host) for host in hosts[:2]]
     numbers = [load.until_bound() for load in loads]
-    slurm = workloads.bed.slurm
+    slurm = pods.bed.slurm
     slurm.lose_state()
     at_s = time.monotonic()
     slurm.wait_until_idle()
     argv = ["sbatch", "--parsable", "-w", hosts[2].name, "--mem=100", "-o", "/dev/null"]
     taken = [slurm.run_in_root(*argv, "--wrap", "exec sleep 600").strip() for _ in numbers]
     assert numbers[0] in taken, (numbers, taken)
-    return Loss(workloads, service, hosts, loads, at_s, numbers[0])
+    return Loss(pods, service, hosts, loads, at_s, numbers[0])
 
 
 @pytest.fixture(scope="module", params=SLURM_SUITES)
@@ -101,7 +101,7 @@ def losses(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Loss]]:
         yield lambda policy: begun[policy].result()
         for future in begun.values():
             if future.exception() is None:
-                future.result().workloads.close()
+                future.result().pods.close()
 
 
 def lives(load: Load) -> bool:
@@ -129,7 +129,7 @@ def test_a_foreign_job_with_our_former_id_is_never_touched_P23(
     assert loss.same_number in {one.annotation("job-id") for one in loss.loads[1:]} | {"1", "2"}
     load.delete()
     eventually(lambda: load.gone, "the Pod is gone")
-    running = lambda: state_of(loss.workloads.bed, loss.same_number) == "RUNNING"  # noqa: E731
+    running = lambda: state_of(loss.pods.bed, loss.same_number) == "RUNNING"  # noqa: E731
     assert stays(running, for_s=1.5)
     assert not loss.service.writes("cancel-job")
     check_health(loss.service, since=0)

@@ -11,14 +11,7 @@ import pytest
 from tests.real.conftest import Serve, with_settings
 from tests.real.service import MANIFESTS, Service
 from tests.real.stage import Host, eventually, stays
-from tests.real.workloads import (
-    FOREVER,
-    KILL_WAIT_S,
-    WorkloadIndex,
-    replaced,
-    state_of,
-    workload_spec,
-)
+from tests.real.workloads import FOREVER, KILL_WAIT_S, PodStage, replaced, state_of, workload_spec
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("scheduler")]
 
@@ -39,8 +32,8 @@ AFFINITY = {
 
 
 @pytest.fixture
-def host(workloads: WorkloadIndex) -> Host:
-    return workloads.take()
+def host(pods: PodStage) -> Host:
+    return pods.take()
 
 
 def pinned(**resources: str) -> list[dict[str, Any]]:
@@ -51,10 +44,10 @@ def pinned(**resources: str) -> list[dict[str, Any]]:
 
 @at_once
 def test_a_pod_bound_within_a_second_costs_only_the_binding_P1(
-    workloads: WorkloadIndex, scheduler: Service, host: Host
+    pods: PodStage, scheduler: Service, host: Host
 ) -> None:
     since = scheduler.mark()
-    load = workloads.load(host)
+    load = pods.load(host)
     job_id = load.until_bound()
     assert load.node == host.name
     assert str(load.job["job_id"]) == job_id == load.annotation("job-id")
@@ -66,13 +59,11 @@ def test_a_pod_bound_within_a_second_costs_only_the_binding_P1(
 
 
 @at_once
-def test_no_pod_is_bound_beside_one_whose_job_has_ended_P11(
-    workloads: WorkloadIndex, host: Host
-) -> None:
-    first = workloads.load(host, knobs=FOREVER)
-    workloads.scancel(first.until_bound())
+def test_no_pod_is_bound_beside_one_whose_job_has_ended_P11(pods: PodStage, host: Host) -> None:
+    first = pods.load(host, knobs=FOREVER)
+    pods.scancel(first.until_bound())
     first.until(lambda: first.terminating)
-    second = workloads.load(host)
+    second = pods.load(host)
     second.until(lambda: second.live and "RUNNING" in second.job["job_state"])
     second.until(lambda: f"waits for Pod {first.path} to end" in second.message)
     assert stays(lambda: not second.node)
@@ -84,33 +75,33 @@ def test_no_pod_is_bound_beside_one_whose_job_has_ended_P11(
 
 @at_once
 def test_a_single_pod_is_allocated_at_once_if_a_host_is_free_P11a(
-    workloads: WorkloadIndex, scheduler: Service
+    pods: PodStage, scheduler: Service
 ) -> None:
     times = []
     for _ in range(3):
-        host = workloads.take()
+        host = pods.take()
         begin = time.monotonic()
-        load = workloads.load(host)
+        load = pods.load(host)
         load.until_bound()
         times.append(time.monotonic() - begin)
         assert not load.job["batch_flag"]
         assert "FAILED" not in load.jobs[0]["job_state"]
     assert min(times) < 0.4, times
-    full = workloads.take()
-    blocker = workloads.occupy(full)
+    full = pods.take()
+    blocker = pods.occupy(full)
     eventually(lambda: "ALLOCATED" in full.state, "seen full")
     scheduler.settle()
-    load = workloads.load(full)
+    load = pods.load(full)
     load.until(lambda: load.live)
     assert len(load.jobs) == 1, load
     assert load.job["batch_flag"]
-    workloads.scancel(blocker)
+    pods.scancel(blocker)
     load.until_bound()
 
 
-def test_a_waiting_pod_shows_slurms_reason_P1(workloads: WorkloadIndex, host: Host) -> None:
-    blocker = workloads.occupy(host)
-    load = workloads.load(host)
+def test_a_waiting_pod_shows_slurms_reason_P1(pods: PodStage, host: Host) -> None:
+    blocker = pods.occupy(host)
+    load = pods.load(host)
     job = load.until_waits()
     status, reason, message = load.condition("PodScheduled")
     assert (status, reason) == ("False", "Unschedulable")
@@ -118,25 +109,25 @@ def test_a_waiting_pod_shows_slurms_reason_P1(workloads: WorkloadIndex, host: Ho
     load.until(lambda: f"({load.job['state_reason']})" in load.message)
     load.until(lambda: load.annotation("job-id") == str(job["job_id"]))
     load.until(lambda: load.message in load.events_of("FailedScheduling"))
-    workloads.scancel(blocker)
+    pods.scancel(blocker)
     assert load.until_bound() == str(job["job_id"])
     assert load.condition("PodScheduled")[0] == "True"
 
 
-def test_a_pod_with_scheduling_gates_gets_no_job_P1(workloads: WorkloadIndex, host: Host) -> None:
-    load = workloads.load(host, schedulingGates=[{"name": "later.example/gate"}])
+def test_a_pod_with_scheduling_gates_gets_no_job_P1(pods: PodStage, host: Host) -> None:
+    load = pods.load(host, schedulingGates=[{"name": "later.example/gate"}])
     assert stays(lambda: not load.jobs)
-    workloads.bed.kube.patch_pod(load.name, load.namespace, {"spec": {"schedulingGates": None}})
+    pods.bed.kube.patch_pod(load.name, load.namespace, {"spec": {"schedulingGates": None}})
     load.until_bound()
     assert len(load.jobs) == 1
 
 
-def test_an_invalid_pod_is_refused_at_once_P2_P3_P4(workloads: WorkloadIndex) -> None:
+def test_an_invalid_pod_is_refused_at_once_P2_P3_P4(pods: PodStage) -> None:
     (container,) = workload_spec()["containers"]
     bare = {**container, "resources": {"requests": {"memory": "1Gi"}}}
-    idle = workloads.load(containers=[bare])
-    slow = workloads.load(terminationGracePeriodSeconds=KILL_WAIT_S)
-    odd = workloads.load(annotations={"timeout": "soon", "priority": "high"})
+    idle = pods.load(containers=[bare])
+    slow = pods.load(terminationGracePeriodSeconds=KILL_WAIT_S)
+    odd = pods.load(annotations={"timeout": "soon", "priority": "high"})
     words = {
         idle: ["cpu"],
         slow: [str(KILL_WAIT_S), str(KILL_WAIT_S - 1)],
@@ -153,95 +144,87 @@ def test_an_invalid_pod_is_refused_at_once_P2_P3_P4(workloads: WorkloadIndex) ->
     assert odd.job["time_limit"]["number"] == 2
 
 
-def test_hosts_that_cannot_take_the_pod_are_excluded_from_its_job_P7(
-    workloads: WorkloadIndex,
-) -> None:
-    fit, tainted = workloads.pool("seven")
+def test_hosts_that_cannot_take_the_pod_are_excluded_from_its_job_P7(pods: PodStage) -> None:
+    fit, tainted = pods.pool("seven")
     taint(tainted)
-    load = workloads.load(nodeSelector={"pool": "seven"})
+    load = pods.load(nodeSelector={"pool": "seven"})
     load.until_bound()
     assert load.node == fit.name
-    names = set(workloads.bed.slurm.conf.names)
-    excluded = workloads.expand(load.job["excluded_nodes"])
+    names = set(pods.bed.slurm.conf.names)
+    excluded = pods.expand(load.job["excluded_nodes"])
     assert excluded == names - {fit.name}
     assert not load.job["required_nodes"]
-    tolerant = workloads.load(
+    tolerant = pods.load(
         nodeSelector={"pool": "seven"}, tolerations=[{"key": "test/broken", "operator": "Exists"}]
     )
     tolerant.until_bound()
-    assert workloads.expand(tolerant.job["excluded_nodes"]) == names - {fit.name, tainted.name}
+    assert pods.expand(tolerant.job["excluded_nodes"]) == names - {fit.name, tainted.name}
 
 
-def test_the_exclusions_of_a_job_that_waits_follow_taints_and_labels_P7(
-    workloads: WorkloadIndex,
-) -> None:
-    bad, good = workloads.pool("renewed")
-    blockers = workloads.occupy(bad), workloads.occupy(good)
-    load = workloads.load(nodeSelector={"pool": "renewed"})
+def test_the_exclusions_of_a_job_that_waits_follow_taints_and_labels_P7(pods: PodStage) -> None:
+    bad, good = pods.pool("renewed")
+    blockers = pods.occupy(bad), pods.occupy(good)
+    load = pods.load(nodeSelector={"pool": "renewed"})
     first = load.until_waits()
     taint(bad)
-    load.until(lambda: bad.name in workloads.expand(load.job["excluded_nodes"]), within_s=75)
-    assert good.name not in workloads.expand(load.job["excluded_nodes"])
-    workloads.scancel(blockers[0])
+    load.until(lambda: bad.name in pods.expand(load.job["excluded_nodes"]), within_s=75)
+    assert good.name not in pods.expand(load.job["excluded_nodes"])
+    pods.scancel(blockers[0])
     assert stays(lambda: not load.node)
-    (late,) = workloads.pool("renewed", 1)
+    (late,) = pods.pool("renewed", 1)
     load.until_bound(within_s=75)
     assert load.node == late.name
     (only,) = load.jobs
     assert (only["job_id"], only["submit_time"]) == (first["job_id"], first["submit_time"])
-    workloads.scancel(blockers[1])
+    pods.scancel(blockers[1])
 
 
-def test_nothing_is_submitted_while_no_host_fits_P7(workloads: WorkloadIndex) -> None:
-    load = workloads.load(nodeSelector={"pool": "nowhere"})
+def test_nothing_is_submitted_while_no_host_fits_P7(pods: PodStage) -> None:
+    load = pods.load(nodeSelector={"pool": "nowhere"})
     load.until(lambda: load.condition("PodScheduled")[:2] == ("False", "Unschedulable"))
     load.until(lambda: load.message in load.events_of("FailedScheduling"))
     assert stays(lambda: not load.jobs)
-    (host,) = workloads.pool("nowhere", 1)
+    (host,) = pods.pool("nowhere", 1)
     load.until_bound()
     assert load.node == host.name
 
 
-def test_watch_all_pods_counts_pods_of_others_P28(
-    workloads: WorkloadIndex, schedule: Serve
-) -> None:
-    full, other = workloads.pool("eight")
-    workloads.bed.kube.kubectl("apply", "-k", MANIFESTS.parent / "all-pods")
-    theirs = workloads.load(
+def test_watch_all_pods_counts_pods_of_others_P28(pods: PodStage, schedule: Serve) -> None:
+    full, other = pods.pool("eight")
+    pods.bed.kube.kubectl("apply", "-k", MANIFESTS.parent / "all-pods")
+    theirs = pods.load(
         nodeName=full.name, schedulerName="other", containers=pinned(cpu="15", memory="64Mi")
     )
     schedule(watch_all_pods="true")
     wanted = pinned(cpu="4", memory="64Mi")
-    load = workloads.load(nodeSelector={"pool": "eight"}, containers=wanted)
+    load = pods.load(nodeSelector={"pool": "eight"}, containers=wanted)
     load.until_bound()
     assert load.node == other.name
-    assert full.name in workloads.expand(load.job["excluded_nodes"])
-    waits = workloads.load(full, containers=wanted)
+    assert full.name in pods.expand(load.job["excluded_nodes"])
+    waits = pods.load(full, containers=wanted)
     waits.until(lambda: "Insufficient cpu" in waits.message)
     assert not waits.jobs
     theirs.delete(now=True)
     waits.until_bound()
-    workloads.bed.kube.kubectl("delete", "-k", MANIFESTS.parent / "all-pods")
+    pods.bed.kube.kubectl("delete", "-k", MANIFESTS.parent / "all-pods")
 
 
-def test_rules_that_slurm_cannot_enforce_give_a_warning_P8_P27(
-    workloads: WorkloadIndex, host: Host
-) -> None:
-    blocker = workloads.occupy(host)
-    load = workloads.load(host, affinity=AFFINITY, containers=pinned(cpu="2", memory="1Gi"))
+def test_rules_that_slurm_cannot_enforce_give_a_warning_P8_P27(pods: PodStage, host: Host) -> None:
+    blocker = pods.occupy(host)
+    load = pods.load(host, affinity=AFFINITY, containers=pinned(cpu="2", memory="1Gi"))
     load.until_waits()
     load.until(lambda: load.events_of("UnsupportedRule") and load.events_of("StaticCPU"))
-    workloads.scancel(blocker)
+    pods.scancel(blocker)
     load.until_bound()
     assert "podAntiAffinity" in load.events_of("UnsupportedRule")[0]
     assert len(load.events_of("UnsupportedRule")) == len(load.events_of("StaticCPU")) == 1
 
 
 def test_a_refused_pod_is_submitted_again_only_after_a_change_P10(
-    workloads: WorkloadIndex, scheduler: Service, host: Host
+    pods: PodStage, scheduler: Service, host: Host
 ) -> None:
     since = scheduler.mark()
-    load = workloads.load(host, annotations={"partition": "nowhere"})
+    load = pods.load(host, annotations={"partition": "nowhere"})
     load.until(lambda: load.events_of("SlurmRefused"))
     assert "(2000)" in load.message
     assert load.message in load.events_of("SlurmRefused")
@@ -257,9 +240,9 @@ def test_a_refused_pod_is_submitted_again_only_after_a_change_P10(
 
 
 def test_a_pod_is_bound_once_the_script_of_its_job_has_started_P11_P24(
-    workloads: WorkloadIndex, host: Host
+    pods: PodStage, host: Host
 ) -> None:
-    load = workloads.load(host)
+    load = pods.load(host)
     load.until_bound()
     assert load.node == host.name
     load.until(lambda: load.job["extra"].endswith(": started"))
@@ -269,51 +252,49 @@ def test_a_pod_is_bound_once_the_script_of_its_job_has_started_P11_P24(
     assert str(load.job["job_id"]) in load.events_of("Scheduled")[0]
 
 
-def test_a_job_on_an_unfit_host_is_replaced_P12(workloads: WorkloadIndex) -> None:
-    bad, good = workloads.pool("twelve")
-    blockers = workloads.occupy(bad), workloads.occupy(good)
-    load = workloads.load(nodeSelector={"pool": "twelve"})
+def test_a_job_on_an_unfit_host_is_replaced_P12(pods: PodStage) -> None:
+    bad, good = pods.pool("twelve")
+    blockers = pods.occupy(bad), pods.occupy(good)
+    load = pods.load(nodeSelector={"pool": "twelve"})
     first = load.until_waits()
     taint(bad)
-    workloads.scancel(blockers[0])
+    pods.scancel(blockers[0])
     load.until(lambda: len(load.jobs) > 1)
     assert load.node == ""
     given_up = next(job for job in load.jobs if job["job_id"] == first["job_id"])
     assert "CANCELLED" in given_up["job_state"]
     assert replaced(given_up)
-    assert bad.name in workloads.expand(load.job["excluded_nodes"])
+    assert bad.name in pods.expand(load.job["excluded_nodes"])
     load.until(lambda: load.events_of("SlurmJobReplaced"))
     assert bad.name in load.events_of("SlurmJobReplaced")[0]
-    workloads.scancel(blockers[1])
+    pods.scancel(blockers[1])
     load.until_bound()
     assert load.node == good.name
 
 
-def test_deleting_an_unbound_pod_ends_its_job_P13(workloads: WorkloadIndex, host: Host) -> None:
-    blocker = workloads.occupy(host)
-    load = workloads.load(host)
+def test_deleting_an_unbound_pod_ends_its_job_P13(pods: PodStage, host: Host) -> None:
+    blocker = pods.occupy(host)
+    load = pods.load(host)
     job = str(load.until_waits()["job_id"])
     begin = time.monotonic()
     load.delete()
-    eventually(lambda: not state_of(workloads.bed, job), "cancelled")
+    eventually(lambda: not state_of(pods.bed, job), "cancelled")
     assert time.monotonic() - begin < 1.0
     assert len(load.jobs) == 1
     assert not replaced(load.job)
-    workloads.scancel(blocker)
+    pods.scancel(blocker)
 
 
 @with_settings(**STRICT)
-def test_strict_settings_refuse_and_map_P8_P9_P27(workloads: WorkloadIndex) -> None:
+def test_strict_settings_refuse_and_map_P8_P9_P27(pods: PodStage) -> None:
     for name in ("urgent", "weighty"):
         body = {"metadata": {"name": name}, "value": 10}
-        workloads.bed.kube.rest.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
-    spread = workloads.load(affinity=AFFINITY)
-    static = workloads.load(containers=pinned(cpu="2", memory="1Gi"))
-    urgent = workloads.load(workloads.take(), priorityClassName="urgent")
-    weighty = workloads.load(workloads.take(), priorityClassName="weighty")
-    wins = workloads.load(
-        workloads.take(), priorityClassName="urgent", annotations={"partition": "low"}
-    )
+        pods.bed.kube.rest.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
+    spread = pods.load(affinity=AFFINITY)
+    static = pods.load(containers=pinned(cpu="2", memory="1Gi"))
+    urgent = pods.load(pods.take(), priorityClassName="urgent")
+    weighty = pods.load(pods.take(), priorityClassName="weighty")
+    wins = pods.load(pods.take(), priorityClassName="urgent", annotations={"partition": "low"})
     for load in (urgent, weighty, wins):
         load.until_bound()
     assert urgent.job["partition"] == "high"

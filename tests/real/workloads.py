@@ -175,7 +175,7 @@ class Load:
         return bool(jobs) and all(busy.isdisjoint(job["job_state"]) for job in jobs)
 
 
-class WorkloadIndex(Stage):
+class PodStage(Stage):
     """A stage for Pods: `load` creates one, `serve` starts the service that schedules them."""
 
     hosts = HOSTS
