@@ -30,7 +30,7 @@ def require(*, kube: str | None = None, slurm: str | None = None, scheduler: boo
 
 
 @pytest.fixture(scope="session")
-def kube_server() -> Iterator[KubeServer]:
+def kube() -> Iterator[KubeServer]:
     require(kube=KUBE_DEFAULT)
     with KubeServer(KUBE_DEFAULT) as server:
         yield server
@@ -53,7 +53,7 @@ def for_each_slurm(
     return started
 
 
-slurm_server = for_each_slurm(SlurmServer, scope="session", kube=None)
+slurm = for_each_slurm(SlurmServer, scope="session", kube=None)
 bed = for_each_slurm(lambda version: Bed.start(slurm=version), scope="session")
 stage = for_each_slurm(Stage, scope="session")
 """Many hosts with the permissions of the manifests."""

@@ -448,14 +448,14 @@ def reset(side: Side, *, calm: bool = True) -> None:
 
 
 @pytest.fixture(scope="module")
-def sides(slurm_server: SlurmServer) -> Iterator[tuple[Real, Embedded]]:
-    both = Real(slurm_server), Embedded(slurm_server)
+def sides(slurm: SlurmServer) -> Iterator[tuple[Real, Embedded]]:
+    both = Real(slurm), Embedded(slurm)
     for side in both:
         reset(side)
     yield both
     reset(both[0])
-    slurm_server.reconfigure()
-    slurm_server.wait_until_idle()
+    slurm.reconfigure()
+    slurm.wait_until_idle()
 
 
 SCENARIOS: Mapping[str, Sequence[Step]] = {

@@ -36,26 +36,26 @@ def slurm_names(server: SlurmServer, text: str) -> list[str]:
 
 @pytest.mark.parametrize(("text", "names"), EXPANSIONS)
 def test_slurm_agrees_with_the_table_of_hostlists(
-    slurm_server: SlurmServer, text: str, names: str
+    slurm: SlurmServer, text: str, names: str
 ) -> None:
-    assert slurm_names(slurm_server, text) == names.split()
+    assert slurm_names(slurm, text) == names.split()
 
 
 @given(words=st.lists(word, min_size=1, max_size=4))
 @with_real_servers
-def test_slurm_expands_hostlists_as_we_do(slurm_server: SlurmServer, words: list[str]) -> None:
+def test_slurm_expands_hostlists_as_we_do(slurm: SlurmServer, words: list[str]) -> None:
     text = ",".join(words)
-    assert slurm_names(slurm_server, text) == list(expand(text))
+    assert slurm_names(slurm, text) == list(expand(text))
 
 
 @given(names=st.sets(name.filter(lambda text: text[0] not in "-."), min_size=1, max_size=40))
 @with_real_servers
-def test_slurm_reads_our_hostlists(slurm_server: SlurmServer, names: set[str]) -> None:
-    assert sorted(slurm_names(slurm_server, compress(names))) == sorted(names)
+def test_slurm_reads_our_hostlists(slurm: SlurmServer, names: set[str]) -> None:
+    assert sorted(slurm_names(slurm, compress(names))) == sorted(names)
 
 
 @given(names=st.lists(name.filter(lambda text: text[0] not in "-."), min_size=1, max_size=40))
 @with_real_servers
-def test_we_read_hostlists_of_slurm(slurm_server: SlurmServer, names: list[str]) -> None:
-    text = slurm_server.scontrol("show", "hostlist", ",".join(names)).strip()
+def test_we_read_hostlists_of_slurm(slurm: SlurmServer, names: list[str]) -> None:
+    text = slurm.scontrol("show", "hostlist", ",".join(names)).strip()
     assert sorted(expand(text)) == sorted(names)

@@ -109,12 +109,12 @@ async def watching(client: KubeClient, selection: Selection) -> AsyncIterator[Pi
 
 
 @pytest.fixture
-def node(kube_server: KubeServer, request: pytest.FixtureRequest) -> Iterator[Reference]:
+def node(kube: KubeServer, request: pytest.FixtureRequest) -> Iterator[Reference]:
     """A Node for this test only."""
     name = f"n{abs(hash(request.node.nodeid)) % 10**8}"
-    kube_server.add_nodes(name)
-    yield Reference("Node", "", name, kube_server.node(name)["metadata"]["uid"])
-    kube_server.rest.call("DELETE", f"/api/v1/nodes/{name}")
+    kube.add_nodes(name)
+    yield Reference("Node", "", name, kube.node(name)["metadata"]["uid"])
+    kube.rest.call("DELETE", f"/api/v1/nodes/{name}")
 
 
 async def push(server: KubeServer, action: Action) -> Outcome:
@@ -142,14 +142,14 @@ def slurm(kind: str, value: str = "True") -> Condition:
     return Condition(kind, value, "Slurm", "as Slurm says")
 
 
-async def test_each_change_of_a_node_arrives(kube_server: KubeServer) -> None:
-    async with client_of(kube_server) as client, watching(client, nodes()) as picture:
+async def test_each_change_of_a_node_arrives(kube: KubeServer) -> None:
+    async with client_of(kube) as client, watching(client, nodes()) as picture:
         rows = picture.graph.nodes
-        kube_server.add_nodes("seen")
+        kube.add_nodes("seen")
         await picture.until(lambda: rows.get("seen") is not None)
-        kube_server.cordon("seen")
+        kube.cordon("seen")
         await picture.until_cordoned("seen")
-        kube_server.delete_node("seen")
+        kube.delete_node("seen")
         await picture.until(lambda: rows.get("seen") is None)
         assert "Lost" not in picture.kinds()
 
@@ -164,19 +164,19 @@ async def test_a_listing_of_several_pages_is_complete(own_server: KubeServer) ->
         assert picture.kinds().count("ListingEnded") == 2
 
 
-async def test_several_namespaces_are_listed_at_one_version(kube_server: KubeServer) -> None:
+async def test_several_namespaces_are_listed_at_one_version(kube: KubeServer) -> None:
     for namespace in ("left", "right"):
-        kube_server.ensure_namespace(namespace)
-        kube_server.create(kube_objects.slurmd_pod(namespace, namespace=namespace))
-    kube_server.create(kube_objects.pod("foreign", namespace="left"))
+        kube.ensure_namespace(namespace)
+        kube.create(kube_objects.slurmd_pod(namespace, namespace=namespace))
+    kube.create(kube_objects.pod("foreign", namespace="left"))
     selection = slurmd_pods(["left", "right"], selector="app.kubernetes.io/component=slurmd")
-    async with client_of(kube_server) as client, watching(client, selection) as picture:
+    async with client_of(kube) as client, watching(client, selection) as picture:
         rows = picture.graph.slurmd_pods
         assert sorted(rows.entries) == ["left/slurmd-left", "right/slurmd-right"]
         for namespace in ("left", "right"):
-            kube_server.delete_pod(f"slurmd-{namespace}", namespace, grace_s=0)
+            kube.delete_pod(f"slurmd-{namespace}", namespace, grace_s=0)
         await picture.until(lambda: not rows.entries)
-    kube_server.delete_pod("foreign", "left", grace_s=0)
+    kube.delete_pod("foreign", "left", grace_s=0)
 
 
 async def test_a_server_without_watch_lists_is_read_in_pages() -> None:
@@ -246,10 +246,10 @@ def etcd_stopped(server: KubeServer) -> Iterator[Path]:
     server.start()
 
 
-async def test_a_service_account_sees_what_its_roles_allow(kube_server: KubeServer) -> None:
-    kubeconfig = kube_server.kubeconfig_for("reader", "default")
+async def test_a_service_account_sees_what_its_roles_allow(kube: KubeServer) -> None:
+    kubeconfig = kube.kubeconfig_for("reader", "default")
     list_nodes = ResourceAttributes(verb="list", resource="nodes")
-    async with client_of(kube_server, kubeconfig) as client:
+    async with client_of(kube, kubeconfig) as client:
         assert await client.may(list_nodes) is False
         picture = Picture(client, nodes())
         task = asyncio.create_task(picture.watch.run())
@@ -261,7 +261,7 @@ async def test_a_service_account_sees_what_its_roles_allow(kube_server: KubeServ
         (read,) = await KubePush(client, relist={}).push([GetObject("Node", "", "none", 0.0)])
         assert isinstance(read, Done)
         assert read.seen[0].found == "unknown"  # type: ignore[union-attr]
-        create = partial(kube_server.kubectl, "create")
+        create = partial(kube.kubectl, "create")
         create("clusterrole", "reader", "--verb=get,list,watch", "--resource=nodes")
         subject = "--serviceaccount=default:reader"
         create("clusterrolebinding", "reader", "--clusterrole=reader", subject)
@@ -270,57 +270,55 @@ async def test_a_service_account_sees_what_its_roles_allow(kube_server: KubeServ
         task.cancel()
 
 
-async def test_a_replaced_token_is_read_after_401_F5(
-    kube_server: KubeServer, tmp_path: Path
-) -> None:
+async def test_a_replaced_token_is_read_after_401_F5(kube: KubeServer, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("no-such-token")
-    kubeconfig = kube_server._write_kubeconfig("by-file", {"tokenFile": str(token)})
-    async with client_of(kube_server, kubeconfig) as client:
+    kubeconfig = kube._write_kubeconfig("by-file", {"tokenFile": str(token)})
+    async with client_of(kube, kubeconfig) as client:
         refused = await client.cluster_uid()
         assert isinstance(refused, KubeError)
         assert refused.status == 401
-        token.write_text(kube_server.admin_token)
+        token.write_text(kube.admin_token)
         await asyncio.sleep(5.1)
         assert isinstance(await client.cluster_uid(), str)
 
 
 async def test_our_conditions_do_not_touch_those_of_others_M2(
-    kube_server: KubeServer, node: Reference
+    kube: KubeServer, node: Reference
 ) -> None:
     path = f"/api/v1/nodes/{node.name}"
     both = (slurm(names.NODE_DRAIN_CONDITION), slurm(names.NODE_RUNNING_CONDITION))
-    await push_done(kube_server, SetConditions(node, both))
+    await push_done(kube, SetConditions(node, both))
     patch = {"conditions": [{"type": "Ready", "status": "False"}, {"type": "X", "status": "True"}]}
-    kube_server.rest.call("PATCH", f"{path}/status", {"status": patch}, content_type=STRATEGIC)
+    kube.rest.call("PATCH", f"{path}/status", {"status": patch}, content_type=STRATEGIC)
     one = (slurm(names.NODE_DRAIN_CONDITION, "False"),)
-    await push_done(kube_server, SetConditions(node, one))
+    await push_done(kube, SetConditions(node, one))
     theirs = {"Ready": "False", "X": "True"}
-    now = conditions_of(kube_server.node(node.name))
+    now = conditions_of(kube.node(node.name))
     assert now == {**theirs, names.NODE_DRAIN_CONDITION: "False"}
-    await push_done(kube_server, SetConditions(node, ()))
-    assert conditions_of(kube_server.node(node.name)) == theirs
+    await push_done(kube, SetConditions(node, ()))
+    assert conditions_of(kube.node(node.name)) == theirs
 
 
 async def test_our_conditions_of_a_pod_do_not_touch_those_of_the_kubelet_M1(
-    kube_server: KubeServer,
+    kube: KubeServer,
 ) -> None:
-    kube_server.add_hosts("m1")
-    pod = kube_server.pod("slurmd-m1", "slurm")
+    kube.add_hosts("m1")
+    pod = kube.pod("slurmd-m1", "slurm")
     reference = Reference("Pod", "slurm", "slurmd-m1", pod["metadata"]["uid"])
     for state in ("Idle", "Drain"):
-        await push(kube_server, SetConditions(reference, (slurm(f"SlurmNodeState{state}"),)))
-    ours, theirs = ours_of(kube_server, "slurmd-m1")
+        await push(kube, SetConditions(reference, (slurm(f"SlurmNodeState{state}"),)))
+    ours, theirs = ours_of(kube, "slurmd-m1")
     assert ours == {"SlurmNodeStateDrain"}
-    await push(kube_server, SetConditions(reference, ()))
-    assert ours_of(kube_server, "slurmd-m1") == (set(), theirs)
-    kube_server.delete_pod("slurmd-m1", "slurm", grace_s=0)
-    kube_server.delete_node("m1")
+    await push(kube, SetConditions(reference, ()))
+    assert ours_of(kube, "slurmd-m1") == (set(), theirs)
+    kube.delete_pod("slurmd-m1", "slurm", grace_s=0)
+    kube.delete_node("m1")
 
 
 @pytest.mark.parametrize("conditions", [(), (slurm("SlurmDrain"),)])
 async def test_a_write_for_another_uid_is_refused(
-    kube_server: KubeServer, node: Reference, conditions: tuple[Condition, ...]
+    kube: KubeServer, node: Reference, conditions: tuple[Condition, ...]
 ) -> None:
     for name in (node.name, "never-was"):
         other = Reference("Node", "", name, OTHER_UID)
@@ -330,74 +328,72 @@ async def test_a_write_for_another_uid_is_refused(
             Cordon(other),
             Uncordon(other),
         ):
-            outcome = await push(kube_server, action)
+            outcome = await push(kube, action)
             assert isinstance(outcome, Refused), outcome
-    writers = {one["manager"] for one in kube_server.node(node.name)["metadata"]["managedFields"]}
+    writers = {one["manager"] for one in kube.node(node.name)["metadata"]["managedFields"]}
     assert not any(writer.startswith("sunk-sync") for writer in writers)
-    assert "never-was" not in kube_server.kubectl("get", "nodes", "-o", "name")
+    assert "never-was" not in kube.kubectl("get", "nodes", "-o", "name")
 
 
-async def test_the_same_write_twice_changes_nothing_M5(
-    kube_server: KubeServer, node: Reference
-) -> None:
+async def test_the_same_write_twice_changes_nothing_M5(kube: KubeServer, node: Reference) -> None:
     """Controllers write to a new Node, too: compare two writes in a row."""
     for action in (
         SetConditions(node, (slurm("SlurmDrain"),), ("2026-01-01T00:00:00Z",)),
         SetMetadata(node, names.MANAGER_MIRROR, ((names.LABEL_POD, "p"),), ((names.DRAIN, "x"),)),
     ):
-        outcomes = [await push(kube_server, action) for _ in range(5)]
+        outcomes = [await push(kube, action) for _ in range(5)]
         assert any(first == second for first, second in pairwise(outcomes))
 
 
 async def test_two_field_managers_keep_their_own_metadata(
-    kube_server: KubeServer, node: Reference
+    kube: KubeServer, node: Reference
 ) -> None:
-    kube_server.kubectl("label", "node", node.name, "human=yes")
+    kube.kubectl("label", "node", node.name, "human=yes")
     mirror, retire = names.MANAGER_MIRROR, names.MANAGER_RETIRE
-    await push(kube_server, SetMetadata(node, mirror, ((names.LABEL_POD, "p"),), ()))
-    await push(kube_server, SetMetadata(node, retire, (), ((names.DRAINED, "true"),)))
-    await push(kube_server, SetMetadata(node, mirror, (), ()))
-    meta = kube_server.node(node.name)["metadata"]
+    await push(kube, SetMetadata(node, mirror, ((names.LABEL_POD, "p"),), ()))
+    await push(kube, SetMetadata(node, retire, (), ((names.DRAINED, "true"),)))
+    await push(kube, SetMetadata(node, mirror, (), ()))
+    meta = kube.node(node.name)["metadata"]
     assert names.LABEL_POD not in meta["labels"]
     assert meta["labels"]["human"] == "yes"
     assert meta["annotations"][names.DRAINED] == "true"
 
 
 async def test_our_cordon_is_lifted_and_a_humans_stays_M7(
-    kube_server: KubeServer, node: Reference
+    kube: KubeServer, node: Reference
 ) -> None:
-    await push_done(kube_server, Cordon(node))
-    assert is_cordoned(kube_server, node) == (True, True)
-    await push_done(kube_server, Uncordon(node))
-    assert is_cordoned(kube_server, node) == (False, False)
-    kube_server.kubectl("cordon", node.name)
-    await push(kube_server, Cordon(node))
-    await push(kube_server, Uncordon(node))
-    assert is_cordoned(kube_server, node) == (True, False)
+    await push_done(kube, Cordon(node))
+    assert is_cordoned(kube, node) == (True, True)
+    await push_done(kube, Uncordon(node))
+    assert is_cordoned(kube, node) == (False, False)
+    kube.kubectl("cordon", node.name)
+    await push(kube, Cordon(node))
+    await push(kube, Uncordon(node))
+    assert is_cordoned(kube, node) == (True, False)
 
 
-async def test_a_human_who_uncordons_wins_M7(kube_server: KubeServer, node: Reference) -> None:
-    await push(kube_server, Cordon(node))
-    kube_server.kubectl("uncordon", node.name)
-    assert is_cordoned(kube_server, node) == (False, True)
-    await push(kube_server, Uncordon(node))
-    assert is_cordoned(kube_server, node) == (False, False)
+async def test_a_human_who_uncordons_wins_M7(kube: KubeServer, node: Reference) -> None:
+    await push(kube, Cordon(node))
+    kube.kubectl("uncordon", node.name)
+    assert is_cordoned(kube, node) == (False, True)
+    await push(kube, Uncordon(node))
+    assert is_cordoned(kube, node) == (False, False)
 
 
 async def test_kubectl_cordon_of_a_cordoned_node_changes_nothing_M7(
-    kube_server: KubeServer, node: Reference
+    kube: KubeServer, node: Reference
 ) -> None:
     """kubectl cordon sends nothing for a cordoned Node; only an apply would make it theirs."""
-    await push(kube_server, Cordon(node))
-    kube_server.kubectl("cordon", node.name)
-    await push(kube_server, Uncordon(node))
-    assert is_cordoned(kube_server, node) == (False, False)
-    await push(kube_server, Cordon(node))
+    await push(kube, Cordon(node))
+    kube.kubectl("cordon", node.name)
+    await push(kube, Uncordon(node))
+    assert is_cordoned(kube, node) == (False, False)
+    await push(kube, Cordon(node))
     theirs = {"apiVersion": "v1", "kind": "Node", "spec": {"unschedulable": True}}
     path = f"/api/v1/nodes/{node.name}?fieldManager=human"
-    kube_server.rest.call("PATCH", path, theirs, content_type=APPLY)
-    await push(kube_server, Uncordon(node))
-    assert is_cordoned(kube_server, node) == (True, False)
+    kube.rest.call("PATCH", path, theirs, content_type=APPLY)
+    await push(kube, Uncordon(node))
+    assert is_cordoned(kube, node) == (True, False)
 
 
 def is_cordoned(server: KubeServer, node: Reference) -> tuple[bool, bool]:
@@ -408,28 +404,28 @@ def is_cordoned(server: KubeServer, node: Reference) -> tuple[bool, bool]:
 
 
 async def test_a_repeated_event_is_counted_and_describe_shows_it(
-    kube_server: KubeServer, node: Reference
+    kube: KubeServer, node: Reference
 ) -> None:
-    kube_server.create(kube_objects.pod("told", node=node.name))
-    pod = kube_server.pod("told")
+    kube.create(kube_objects.pod("told", node=node.name))
+    pod = kube.pod("told")
     for reference in (
         node,
         Reference("Pod", "default", "told", pod["metadata"]["uid"]),
         Reference("Namespace", "", "default", ""),
     ):
         say = RecordEvent(reference, "Warning", names.EVENT_CONFLICT, f"said of {reference.path}")
-        assert await push(kube_server, say) == Done(say)
-        assert await push(kube_server, say) == Done(say)
+        assert await push(kube, say) == Done(say)
+        assert await push(kube, say) == Done(say)
         which = f"involvedObject.name={reference.name},reason={say.reason}"
-        events = kube_server.kubectl("get", "events", "-A", "-o", "name", "--field-selector", which)
+        events = kube.kubectl("get", "events", "-A", "-o", "name", "--field-selector", which)
         assert len(events.split()) == 1
-    assert f"said of Node {node.name}" in kube_server.kubectl("describe", "node", node.name)
-    assert "said of Pod default/told" in kube_server.kubectl("describe", "pod", "told")
-    kube_server.delete_pod("told", grace_s=0)
+    assert f"said of Node {node.name}" in kube.kubectl("describe", "node", node.name)
+    assert "said of Pod default/told" in kube.kubectl("describe", "pod", "told")
+    kube.delete_pod("told", grace_s=0)
 
 
 async def test_a_read_by_name_reports_presence_and_absence_S7(
-    kube_server: KubeServer, node: Reference
+    kube: KubeServer, node: Reference
 ) -> None:
     for read, found, uid in (
         (GetObject("Node", "", node.name, 0.0), "yes", node.uid),
@@ -437,7 +433,7 @@ async def test_a_read_by_name_reports_presence_and_absence_S7(
         (GetObject("Pod", "default", "nobody", 0.0), "no", ""),
         (GetObject("Pod", "nowhere", "nobody", 0.0), "no", ""),
     ):
-        outcome = await push(kube_server, read)
+        outcome = await push(kube, read)
         assert isinstance(outcome, Done)
         (seen,) = outcome.seen
         assert isinstance(seen, GetResult)

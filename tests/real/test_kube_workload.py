@@ -61,14 +61,14 @@ class Place:
 
 
 @pytest.fixture
-def place(kube_server: KubeServer, request: pytest.FixtureRequest) -> Iterator[Place]:
-    kube_server.ensure_namespace(NAMESPACE)
+def place(kube: KubeServer, request: pytest.FixtureRequest) -> Iterator[Place]:
+    kube.ensure_namespace(NAMESPACE)
     name = f"w{abs(hash(request.node.nodeid)) % 10**8}"
-    kube_server.add_nodes(name)
-    yield Place(kube_server, name)
-    for pod in kube_server.rest.call("GET", f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]:
-        kube_server.delete_pod(pod["metadata"]["name"], NAMESPACE, grace_s=0)
-    kube_server.delete_node(name)
+    kube.add_nodes(name)
+    yield Place(kube, name)
+    for pod in kube.rest.call("GET", f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]:
+        kube.delete_pod(pod["metadata"]["name"], NAMESPACE, grace_s=0)
+    kube.delete_node(name)
 
 
 async def push(place: Place, action: Action) -> Outcome:

@@ -89,17 +89,17 @@ own_server = for_each_slurm(
 
 
 @pytest.fixture
-async def client(slurm_server: SlurmServer) -> AsyncIterator[SlurmClient]:
+async def client(slurm: SlurmServer) -> AsyncIterator[SlurmClient]:
     """A client of the shared server, which is restored afterwards."""
-    async with connected(slurm_server) as connection:
+    async with connected(slurm) as connection:
         yield connection
-    for name, state in slurm_server.states().items():
-        slurm_server.update_slurm_node(name, comment="")
+    for name, state in slurm.states().items():
+        slurm.update_slurm_node(name, comment="")
         if "DRAIN" in state:
-            slurm_server.update_slurm_node(name, state=["UNDRAIN"], reason="put back")
+            slurm.update_slurm_node(name, state=["UNDRAIN"], reason="put back")
         if "DOWN" in state:
-            slurm_server.update_slurm_node(name, state=["RESUME"])
-    slurm_server.wait_until_idle()
+            slurm.update_slurm_node(name, state=["RESUME"])
+    slurm.wait_until_idle()
 
 
 async def do(client: SlurmClient, *actions: Action) -> list[Outcome]:
@@ -121,12 +121,10 @@ async def read(client: SlurmClient, name: str) -> SlurmNode:
     return nodes[0]
 
 
-async def test_the_newest_version_is_negotiated(
-    slurm_server: SlurmServer, client: SlurmClient
-) -> None:
+async def test_the_newest_version_is_negotiated(slurm: SlurmServer, client: SlurmClient) -> None:
     await read(client, "n1")
-    assert client.endpoint.version == slurm_server.api_version
-    assert client.endpoint.release.startswith(slurm_server.version)
+    assert client.endpoint.version == slurm.api_version
+    assert client.endpoint.release.startswith(slurm.version)
 
 
 async def test_the_answer_after_an_error_belongs_to_its_request_F4(client: SlurmClient) -> None:
@@ -138,21 +136,19 @@ async def test_the_answer_after_an_error_belongs_to_its_request_F4(client: Slurm
         assert (await read(client, "n1")).name == "n1"
 
 
-async def test_a_listing_contains_every_node(
-    slurm_server: SlurmServer, client: SlurmClient
-) -> None:
+async def test_a_listing_contains_every_node(slurm: SlurmServer, client: SlurmClient) -> None:
     nodes = await Reader(client).list()
     assert nodes is not None
     assert {name: set(node.state) for name, node in nodes.items()} == {
-        name: set(state) for name, state in slurm_server.states().items()
+        name: set(state) for name, state in slurm.states().items()
     }
 
 
 async def test_an_unchanged_cluster_is_confirmed_by_304_if_supported(
-    slurm_server: SlurmServer, client: SlurmClient
+    slurm: SlurmServer, client: SlurmClient
 ) -> None:
     reader = Reader(client)
-    quiet = dialect_of(slurm_server.api_version).conditional_nodes
+    quiet = dialect_of(slurm.api_version).conditional_nodes
     for _ in range(8):
         nodes = await reader.list()
         if nodes is None or not quiet:
@@ -161,20 +157,20 @@ async def test_an_unchanged_cluster_is_confirmed_by_304_if_supported(
     assert (nodes is None) == quiet
 
 
-async def test_no_change_is_missed_with_304(slurm_server: SlurmServer, client: SlurmClient) -> None:
+async def test_no_change_is_missed_with_304(slurm: SlurmServer, client: SlurmClient) -> None:
     """update_time has whole seconds, so changes come at any moment around a listing."""
     reader = Reader(client)
     random = Random(7)
     known = await reader.list() or {}
     for number in range(16):
         await asyncio.sleep(random.uniform(0, 1.2))
-        slurm_server.update_slurm_node("n2", comment=f"change {number}")
+        slurm.update_slurm_node("n2", comment=f"change {number}")
         known = await reader.list() or known
         assert known["n2"].comment == f"change {number}"
 
 
 async def test_a_drain_is_set_changed_and_lifted_S1_S2_S9_S14(
-    slurm_server: SlurmServer, client: SlurmClient
+    slurm: SlurmServer, client: SlurmClient
 ) -> None:
     drains = Drain("n1", CORDONED), Drain("n1", "k8s: pod terminating")
     for action in (*drains, Undrain("n1", LIFTED)):
@@ -186,39 +182,37 @@ async def test_a_drain_is_set_changed_and_lifted_S1_S2_S9_S14(
         after = await read(client, "n1")
         assert (after.state - {"NOT_RESPONDING"}, after.reason) == (news.row.state, news.row.reason)
         assert isinstance((await do(client, action))[0], Done)
-    clears = dialect_of(slurm_server.api_version).undrain_clears_reason
+    clears = dialect_of(slurm.api_version).undrain_clears_reason
     assert after.reason == ("" if clears else LIFTED)
 
 
 async def test_a_foreign_drain_is_not_changed_S11_S15(
-    slurm_server: SlurmServer, client: SlurmClient
+    slurm: SlurmServer, client: SlurmClient
 ) -> None:
-    slurm_server.update_slurm_node("n1", state=["DRAIN"], reason="bad disk")
-    slurm_server.update_slurm_node("n2", state=["DRAIN"])
+    slurm.update_slurm_node("n1", state=["DRAIN"], reason="bad disk")
+    slurm.update_slurm_node("n2", state=["DRAIN"])
     before = [await read(client, name) for name in ("n1", "n2")]
     actions = [kind(name, LIFTED) for name in ("n1", "n2") for kind in (Drain, Undrain)]
     assert {type(outcome) for outcome in await do(client, *actions)} == {Refused}
     assert [await read(client, name) for name in ("n1", "n2")] == before
 
 
-async def test_a_down_node_keeps_its_reason_S13(
-    slurm_server: SlurmServer, client: SlurmClient
-) -> None:
+async def test_a_down_node_keeps_its_reason_S13(slurm: SlurmServer, client: SlurmClient) -> None:
     """A DRAIN would overwrite it."""
-    slurm_server.update_slurm_node("n1", state=["DOWN"], reason="fan")
+    slurm.update_slurm_node("n1", state=["DOWN"], reason="fan")
     assert isinstance((await do(client, Drain("n1", CORDONED)))[0], Refused)
     assert (await read(client, "n1")).reason == "fan"
 
 
 async def test_a_remaining_reason_of_ours_is_rewritten_S2(
-    slurm_server: SlurmServer, client: SlurmClient
+    slurm: SlurmServer, client: SlurmClient
 ) -> None:
     """24.11 keeps the reason of an undrained node; 26.05 does not."""
-    slurm_server.update_slurm_node("n1", state=["DRAIN"], reason="k8s: old")
-    slurm_server.update_slurm_node("n1", state=["UNDRAIN"])
+    slurm.update_slurm_node("n1", state=["DRAIN"], reason="k8s: old")
+    slurm.update_slurm_node("n1", state=["UNDRAIN"])
     (outcome,) = await do(client, RewriteReason("n1", LIFTED))
     after = await read(client, "n1")
-    clears = dialect_of(slurm_server.api_version).undrain_clears_reason
+    clears = dialect_of(slurm.api_version).undrain_clears_reason
     assert (type(outcome), after.reason) == ((Refused, "") if clears else (Done, LIFTED))
     assert "DRAIN" not in after.state
 
@@ -232,35 +226,35 @@ async def test_a_reason_is_read_back_unchanged_S17(client: SlurmClient) -> None:
 
 
 async def test_a_mark_replaces_only_an_empty_comment_or_ours_M8(
-    slurm_server: SlurmServer, client: SlurmClient
+    slurm: SlurmServer, client: SlurmClient
 ) -> None:
     newer = mark_text(Mark(cluster="ours", node="n1", pod="p"))
     for text in (MARK, newer):
         assert isinstance((await do(client, SetComment("n1", text)))[0], Done)
         assert (await read(client, "n1")).comment == text
-    slurm_server.update_slurm_node("n1", comment="rack 7")
+    slurm.update_slurm_node("n1", comment="rack 7")
     assert isinstance((await do(client, SetComment("n1", MARK)))[0], Refused)
     assert (await read(client, "n1")).comment == "rack 7"
 
 
-async def test_many_drains_with_one_reason_are_one_request(slurm_server: SlurmServer) -> None:
+async def test_many_drains_with_one_reason_are_one_request(slurm: SlurmServer) -> None:
     heard: list[Exchange] = []
-    async with connected(slurm_server, heard=heard) as client:
+    async with connected(slurm, heard=heard) as client:
         names = ["n1", "n2", "n3", "nosuch"]
         outcomes = await do(client, *(Drain(name, CORDONED) for name in names))
         assert [type(outcome) for outcome in outcomes] == [Done, Done, Done, Refused]
         assert [each.path for each in heard if each.method == "POST"] == ["/slurm/nodes/"]
         await do(client, *(Undrain(name, LIFTED) for name in names))
-    slurm_server.wait_until_idle()
+    slurm.wait_until_idle()
 
 
 async def test_the_configuration_of_slurmctld_is_read(
-    slurm_server: SlurmServer, client: SlurmClient
+    slurm: SlurmServer, client: SlurmClient
 ) -> None:
     conf = await controller.read_conf(client)
-    if dialect_of(slurm_server.api_version).conf:
+    if dialect_of(slurm.api_version).conf:
         assert not isinstance(conf, SlurmError)
-        assert (conf.kill_wait_s, conf.message_timeout_s) == (slurm_server.conf.kill_wait_s, 10)
+        assert (conf.kill_wait_s, conf.message_timeout_s) == (slurm.conf.kill_wait_s, 10)
     else:
         assert isinstance(conf, SlurmError)
         assert conf.kind == "unserved"
@@ -271,17 +265,17 @@ async def test_the_configuration_of_slurmctld_is_read(
 
 
 async def test_an_expired_token_is_reported_and_a_new_one_is_used_F5(
-    slurm_server: SlurmServer, tmp_path: Path
+    slurm: SlurmServer, tmp_path: Path
 ) -> None:
     path = tmp_path / "token"
-    path.write_text(slurm_server.token(lifespan_s=1))
+    path.write_text(slurm.token(lifespan_s=1))
     token = Token(path=str(path))
-    async with connected(slurm_server, token=token) as client:
+    async with connected(slurm, token=token) as client:
         expires_at_s = token.current() and token.expires_at_s
         assert expires_at_s
         await asyncio.sleep(max(0.0, float(expires_at_s) - time.time()) + 1.1)
         await fails(client, get_node("n1"), "auth")
-        path.write_text(slurm_server.token())
+        path.write_text(slurm.token())
         assert isinstance(await client.call(get_node("n1")), SlurmResponse)
 
 

@@ -65,10 +65,10 @@ async def asked(address: str, token: str) -> SlurmResponse | SlurmError:
 
 
 async def test_slurmrestd_behind_tls_is_used_only_with_a_trusted_certificate(
-    slurm_server: SlurmServer, keys: Path, monkeypatch: pytest.MonkeyPatch
+    slurm: SlurmServer, keys: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    token = slurm_server.token()
-    async with behind_tls(slurm_server.port, keys) as port:
+    token = slurm.token()
+    async with behind_tls(slurm.port, keys) as port:
         unknown = await asked(f"https://localhost:{port}", token)
         assert isinstance(unknown, SlurmError)
         assert (unknown.kind, "certificate" in unknown.text) == ("unreachable", True)

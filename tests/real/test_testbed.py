@@ -26,7 +26,7 @@ from tests.real.testbed import (
 )
 from tests.real.testbed import build as building
 from tests.real.testbed.build import build
-from tests.real.testbed.cache import KUBE_DEFAULT, Artifact
+from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES, Artifact
 from tests.real.testbed.kubelet import END_DELAY, EXIT_CODE, RUN, START_DELAY
 from tests.real.testbed.ports import Ports
 from tests.real.testbed.progress import Progress
@@ -51,49 +51,40 @@ def eventually(condition: Callable[[], object], deadline_s: float = 5) -> None:
     sandbox.wait_until(lambda: bool(condition()), "the claim", deadline_s=deadline_s)
 
 
-def ready(pod: Any) -> str | None:
-    conditions = pod.get("status", {}).get("conditions", [])
-    return next((c["status"] for c in conditions if c["type"] == "Ready"), None)
+def ready(an_object: Any) -> str:
+    return kube_objects.status_of(an_object, "Ready")
 
 
-def gone(call: Callable[[], object]) -> bool:
-    try:
-        call()
-    except RestError as error:
-        return error.status == 404
-    return False
-
-
-def test_slurm_has_the_requested_version(slurm_server: SlurmServer) -> None:
+def test_slurm_has_the_requested_version(slurm: SlurmServer) -> None:
     """A Debian suite may get another version of Slurm."""
-    assert f"slurm-wlm {slurm_server.version}." in slurm_server.scontrol("--version")
-    ping = slurm_server.rest.call("GET", slurm_server.path("ping/"))
+    assert f"slurm-wlm {slurm.version}." in slurm.scontrol("--version")
+    ping = slurm.rest.call("GET", slurm.path("ping/"))
     assert [controller["responding"] for controller in ping["pings"]] == [True]
-    assert ping["meta"]["slurm"]["release"].startswith(slurm_server.version)
+    assert ping["meta"]["slurm"]["release"].startswith(slurm.version)
 
 
-def test_slurmd_runs_a_job(slurm_server: SlurmServer) -> None:
-    names = slurm_server.conf.slurmd_names
-    said = slurm_server.run_in_root("srun", "-N3", "sh", "-c", "echo $SLURMD_NODENAME")
+def test_slurmd_runs_a_job(slurm: SlurmServer) -> None:
+    names = slurm.conf.slurmd_names
+    said = slurm.run_in_root("srun", "-N3", "sh", "-c", "echo $SLURMD_NODENAME")
     assert sorted(said.split()) == names
 
 
-def test_drain_and_undrain_by_rest(slurm_server: SlurmServer) -> None:
-    slurm_server.update_slurm_node("n[1-2]", state=["DRAIN"], reason="testbed: check")
-    states = slurm_server.states()
+def test_drain_and_undrain_by_rest(slurm: SlurmServer) -> None:
+    slurm.update_slurm_node("n[1-2]", state=["DRAIN"], reason="testbed: check")
+    states = slurm.states()
     assert ["DRAIN" in states[name] for name in ("n1", "n2", "n3")] == [True, True, False]
-    assert slurm_server.slurm_node("n1")["reason"] == "testbed: check"
-    slurm_server.update_slurm_node("n[1-2]", state=["UNDRAIN"], reason="testbed: over")
-    assert not any("DRAIN" in state for state in slurm_server.states().values())
+    assert slurm.slurm_node("n1")["reason"] == "testbed: check"
+    slurm.update_slurm_node("n[1-2]", state=["UNDRAIN"], reason="testbed: over")
+    assert not any("DRAIN" in state for state in slurm.states().values())
 
 
-def test_slurm_refuses_a_wrong_token(slurm_server: SlurmServer) -> None:
+def test_slurm_refuses_a_wrong_token(slurm: SlurmServer) -> None:
     with pytest.raises(RestError) as refusal:
-        type(slurm_server.rest)(slurm_server.url).call("GET", slurm_server.path("nodes/"))
+        type(slurm.rest)(slurm.url).call("GET", slurm.path("nodes/"))
     assert refusal.value.status == 401
 
 
-@pytest.mark.parametrize("version", ["26.05", "24.11"])
+@pytest.mark.parametrize("version", SLURM_SUITES)
 def test_nodes_without_slurmd_are_idle(version: str) -> None:
     require(slurm=version)
     with SlurmServer(version, SlurmConf(slurmds=1, external_nodes=1000)) as slurm:
@@ -104,7 +95,7 @@ def test_nodes_without_slurmd_are_idle(version: str) -> None:
         assert "DRAIN" not in states["n1"]
 
 
-@pytest.mark.parametrize("version", ["26.05", "24.11"])
+@pytest.mark.parametrize("version", SLURM_SUITES)
 def test_servers_of_slurm_stop_and_start_again(version: str) -> None:
     require(slurm=version)
     conf = SlurmConf(slurmds=2, gpus=2, extra_lines=["SlurmdTimeout=7"])
@@ -127,25 +118,25 @@ def test_servers_of_slurm_stop_and_start_again(version: str) -> None:
         assert " 9 sec" in slurm.scontrol("show", "config").split("SlurmdTimeout")[1]
 
 
-def test_a_paused_slurmctld_hangs_and_continues(slurm_server: SlurmServer) -> None:
-    slurmctld = slurm_server.daemons["slurmctld"]
+def test_a_paused_slurmctld_hangs_and_continues(slurm: SlurmServer) -> None:
+    slurmctld = slurm.daemons["slurmctld"]
     slurmctld.pause()
     with pytest.raises(BedError, match="still running after"):
-        sandbox.run(slurm_server.in_root("sinfo", "-h"), deadline_s=0.5)
+        sandbox.run(slurm.in_root("sinfo", "-h"), deadline_s=0.5)
     slurmctld.resume()
-    assert "idle" in slurm_server.sinfo("-h")
-    slurm_server.wait_until_idle()
+    assert "idle" in slurm.sinfo("-h")
+    slurm.wait_until_idle()
 
 
-def test_a_paused_server_can_be_stopped(slurm_server: SlurmServer) -> None:
-    slurm_server.daemons["slurmd-n3"].pause()
-    slurm_server.stop_slurmd("n3")
-    assert not slurm_server.daemons["slurmd-n3"].running
-    slurm_server.start_slurmd("n3")
-    slurm_server.wait_until_idle()
+def test_a_paused_server_can_be_stopped(slurm: SlurmServer) -> None:
+    slurm.daemons["slurmd-n3"].pause()
+    slurm.stop_slurmd("n3")
+    assert not slurm.daemons["slurmd-n3"].running
+    slurm.start_slurmd("n3")
+    slurm.wait_until_idle()
 
 
-@pytest.mark.parametrize("version", ["26.05", "24.11"])
+@pytest.mark.parametrize("version", SLURM_SUITES)
 def test_accounting_records_user_and_account(version: str) -> None:
     require(slurm=version)
     conf = SlurmConf(
@@ -167,123 +158,141 @@ def test_accounting_records_user_and_account(version: str) -> None:
         assert "games" in slurm.sacctmgr("show", "account", "format=account")
 
 
-def test_a_test_bed_has_no_accounting_by_default(slurm_server: SlurmServer) -> None:
-    assert not {"slurmdbd", "mariadb"} & set(slurm_server.daemons)
+def test_a_test_bed_has_no_accounting_by_default(slurm: SlurmServer) -> None:
+    assert not {"slurmdbd", "mariadb"} & set(slurm.daemons)
     with pytest.raises(BedError, match="accounting"):
-        slurm_server.sacctmgr("show", "account")
+        slurm.sacctmgr("show", "account")
+
+
+class Place:
+    """Pods of a test in a namespace of its own, on Node m1."""
+
+    def __init__(self, kube: KubeServer) -> None:
+        self.kube = kube
+
+    def create(self, name: str, *, node: str | None = "m1", **more: Any) -> None:
+        self.kube.create(kube_objects.pod(name, namespace="testbed", node=node, **more))
+
+    def pod(self, name: str) -> Any:
+        return self.kube.pod(name, "testbed")
+
+    def phase(self, name: str) -> str:
+        return str(self.pod(name)["status"]["phase"])
+
+    def until_ready(self, name: str) -> None:
+        eventually(lambda: ready(self.pod(name)) == "True")
+
+    def until_phase(self, name: str, phase: str) -> None:
+        eventually(lambda: self.phase(name) == phase)
+
+    def until_gone(self, name: str) -> None:
+        eventually(lambda: self.kube.pod_if_any(name, "testbed") is None)
 
 
 @pytest.fixture
-def namespace(kube_server: KubeServer) -> Iterator[str]:
-    kube_server.ensure_namespace("testbed")
-    kube_server.add_nodes("m1")
-    yield "testbed"
-    kube_server.delete_node("m1")
-    kube_server.rest.call("DELETE", "/api/v1/namespaces/testbed/pods", {"gracePeriodSeconds": 0})
+def place(kube: KubeServer) -> Iterator[Place]:
+    kube.ensure_namespace("testbed")
+    kube.add_nodes("m1")
+    yield Place(kube)
+    kube.delete_node("m1")
+    kube.rest.call("DELETE", "/api/v1/namespaces/testbed/pods", {"gracePeriodSeconds": 0})
 
 
-def test_kubernetes_has_the_requested_version(kube_server: KubeServer) -> None:
-    said = json.loads(kube_server.kubectl("version", "-o", "json"))
-    assert said["serverVersion"]["gitVersion"] == f"v{kube_server.version}"
-    assert said["clientVersion"]["gitVersion"] == f"v{kube_server.version}"
+def test_kubernetes_has_the_requested_version(kube: KubeServer) -> None:
+    said = json.loads(kube.kubectl("version", "-o", "json"))
+    assert said["serverVersion"]["gitVersion"] == f"v{kube.version}"
+    assert said["clientVersion"]["gitVersion"] == f"v{kube.version}"
 
 
-def test_the_kubelet_stand_in_runs_and_ends_pods(kube_server: KubeServer, namespace: str) -> None:
-    kube_server.create(kube_objects.pod("p1", namespace=namespace, node="m1"))
-    eventually(lambda: ready(kube_server.pod("p1", namespace)) == "True")
-    assert kube_server.pod("p1", namespace)["status"]["phase"] == "Running"
-    kube_server.delete_pod("p1", namespace)
-    eventually(lambda: gone(lambda: kube_server.pod("p1", namespace)))
+def test_the_kubelet_stand_in_runs_and_ends_pods(place: Place) -> None:
+    place.create("p1")
+    place.until_ready("p1")
+    assert place.phase("p1") == "Running"
+    place.kube.delete_pod("p1", "testbed")
+    place.until_gone("p1")
 
 
-def test_a_pod_without_a_node_does_not_run(kube_server: KubeServer, namespace: str) -> None:
-    kube_server.create(kube_objects.pod("p2", namespace=namespace))
+def test_a_pod_without_a_node_does_not_run(place: Place) -> None:
+    place.create("p2", node=None)
     time.sleep(0.2)
-    assert kube_server.pod("p2", namespace)["status"]["phase"] == "Pending"
+    assert place.phase("p2") == "Pending"
 
 
-def test_a_slow_pod_starts_and_ends_late(kube_server: KubeServer, namespace: str) -> None:
-    kube_server.annotate_node("m1", {START_DELAY: "inf", END_DELAY: "inf"})
-    patient = kube_objects.pod("p3", namespace=namespace, node="m1")
-    quick = kube_objects.pod("p4", namespace=namespace, node="m1", annotations={START_DELAY: "0"})
-    kube_server.create(patient, quick)
-    eventually(lambda: ready(kube_server.pod("p4", namespace)) == "True")
-    assert kube_server.pod("p3", namespace)["status"]["phase"] == "Pending"
-    kube_server.annotate_node("m1", {START_DELAY: "0.3"})
-    eventually(lambda: ready(kube_server.pod("p3", namespace)) == "True")
-    kube_server.delete_pod("p3", namespace)
+def test_a_slow_pod_starts_and_ends_late(place: Place) -> None:
+    kube = place.kube
+    kube.annotate_node("m1", {START_DELAY: "inf", END_DELAY: "inf"})
+    place.create("patient")
+    place.create("quick", annotations={START_DELAY: "0"})
+    place.until_ready("quick")
+    assert place.phase("patient") == "Pending"
+    kube.annotate_node("m1", {START_DELAY: "0.3"})
+    place.until_ready("patient")
+    kube.delete_pod("patient", "testbed")
     time.sleep(0.3)
-    assert "deletionTimestamp" in kube_server.pod("p3", namespace)["metadata"]
-    kube_server.annotate_pod("p3", namespace, {END_DELAY: "0"})
-    eventually(lambda: gone(lambda: kube_server.pod("p3", namespace)))
-    kube_server.annotate_node("m1", {START_DELAY: None, END_DELAY: None})
+    assert "deletionTimestamp" in place.pod("patient")["metadata"]
+    kube.annotate_pod("patient", "testbed", {END_DELAY: "0"})
+    place.until_gone("patient")
+    kube.annotate_node("m1", {START_DELAY: None, END_DELAY: None})
 
 
 @pytest.mark.parametrize(("exit_code", "phase"), [("0", "Succeeded"), ("1", "Failed")])
-def test_containers_end_with_their_exit_code(
-    kube_server: KubeServer, namespace: str, exit_code: str, phase: str
-) -> None:
-    knobs = {RUN: "0.2", EXIT_CODE: exit_code}
+def test_containers_end_with_their_exit_code(place: Place, exit_code: str, phase: str) -> None:
     name = f"ends-{exit_code}"
-    kube_server.create(kube_objects.pod(name, namespace=namespace, node="m1", annotations=knobs))
-    eventually(lambda: kube_server.pod(name, namespace)["status"]["phase"] == phase)
-    assert ready(kube_server.pod(name, namespace)) == "False"
+    place.create(name, annotations={RUN: "0.2", EXIT_CODE: exit_code})
+    place.until_phase(name, phase)
+    assert ready(place.pod(name)) == "False"
 
 
-def test_a_pod_that_does_not_fit_is_rejected(kube_server: KubeServer, namespace: str) -> None:
-    def asking(name: str, cpu: str, **knobs: str) -> kube_objects.Object:
+def test_a_pod_that_does_not_fit_is_rejected(place: Place) -> None:
+    def create(name: str, cpu: str) -> None:
         resources = {"resources": {"requests": {"cpu": cpu}}}
-        spec = {"containers": [kube_objects.CONTAINER | resources]}
-        return kube_objects.pod(name, namespace=namespace, node="m1", annotations=knobs, spec=spec)
+        place.create(name, spec={"containers": [kube_objects.CONTAINER | resources]})
 
-    def phase(name: str) -> str:
-        return str(kube_server.pod(name, namespace)["status"]["phase"])
-
-    kube_server.create(asking("big", "12"))
-    eventually(lambda: phase("big") == "Running")
-    kube_server.create(asking("more", "5"), asking("little", "4"))
-    eventually(lambda: phase("more") == "Failed")
-    status = kube_server.pod("more", namespace)["status"]
+    create("big", "12")
+    place.until_phase("big", "Running")
+    create("more", "5")
+    create("little", "4")
+    place.until_phase("more", "Failed")
+    status = place.pod("more")["status"]
     assert status["reason"] == "OutOfcpu"
     assert "requested: 5000, used: 1" in status["message"]
-    eventually(lambda: phase("little") == "Running")
-    kube_server.delete_pod("big", namespace)
-    eventually(lambda: gone(lambda: kube_server.pod("big", namespace)))
-    kube_server.create(asking("again", "12"))
-    eventually(lambda: phase("again") == "Running")
+    place.until_phase("little", "Running")
+    place.kube.delete_pod("big", "testbed")
+    place.until_gone("big")
+    create("again", "12")
+    place.until_phase("again", "Running")
 
 
-def test_a_test_sets_pods_and_nodes_unready(kube_server: KubeServer, namespace: str) -> None:
-    kube_server.create(kube_objects.pod("p5", namespace=namespace, node="m1"))
-    eventually(lambda: ready(kube_server.pod("p5", namespace)) == "True")
-    kube_server.set_pod_ready("p5", namespace, ready=False)
-    kube_server.set_node_ready("m1", ready=False)
+def test_a_test_sets_pods_and_nodes_unready(place: Place) -> None:
+    kube = place.kube
+    place.create("p5")
+    place.until_ready("p5")
+    kube.set_pod_ready("p5", "testbed", ready=False)
+    kube.set_node_ready("m1", ready=False)
     time.sleep(0.3)
-    assert ready(kube_server.pod("p5", namespace)) == "False"
-    assert ready(kube_server.node("m1")) == "Unknown"
-    kube_server.set_node_ready("m1", ready=True)
-    assert ready(kube_server.node("m1")) == "True"
-    kube_server.end_pod("p5", namespace, phase="Failed")
-    assert kube_server.pod("p5", namespace)["status"]["phase"] == "Failed"
+    assert ready(place.pod("p5")) == "False"
+    assert ready(kube.node("m1")) == "Unknown"
+    kube.set_node_ready("m1", ready=True)
+    assert ready(kube.node("m1")) == "True"
+    kube.end_pod("p5", "testbed", phase="Failed")
+    assert place.phase("p5") == "Failed"
 
 
-def test_a_service_account_has_only_its_permissions(kube_server: KubeServer) -> None:
-    kubeconfig = kube_server.kubeconfig_for("nobody", "testbed", lifespan_s=600)
-    assert "system:serviceaccount:testbed:nobody" in kube_server.kubectl(
+def test_a_service_account_has_only_its_permissions(kube: KubeServer) -> None:
+    kubeconfig = kube.kubeconfig_for("nobody", "testbed", lifespan_s=600)
+    assert "system:serviceaccount:testbed:nobody" in kube.kubectl(
         "auth", "whoami", kubeconfig=kubeconfig
     )
     with pytest.raises(BedError, match="forbidden"):
-        kube_server.kubectl("get", "nodes", kubeconfig=kubeconfig)
+        kube.kubectl("get", "nodes", kubeconfig=kubeconfig)
 
 
 @pytest.mark.parametrize("a_signal", [signal.SIGTERM, signal.SIGKILL])
-def test_the_api_server_restarts_with_everything(
-    kube_server: KubeServer, namespace: str, a_signal: signal.Signals
-) -> None:
-    kube_server.restart(a_signal)
+def test_the_api_server_restarts_with_everything(place: Place, a_signal: signal.Signals) -> None:
+    place.kube.restart(a_signal)
     name = f"after-{a_signal.name.lower()}"
-    kube_server.create(kube_objects.pod(name, namespace=namespace, node="m1"))
-    eventually(lambda: ready(kube_server.pod(name, namespace)) == "True")
+    place.create(name)
+    place.until_ready(name)
 
 
 def test_hosts_exist_in_kubernetes_and_slurm(bed: Bed) -> None:
@@ -371,14 +380,10 @@ def test_a_server_that_cannot_start_reports_why_and_leaves_nothing(
 
 
 def test_ports_are_never_given_twice() -> None:
-    first, second = Ports(), Ports()
-    try:
+    with Ports() as first, Ports() as second:
         taken = [ports.take() for _ in range(50) for ports in (first, second)]
         assert len(set(taken)) == 100
         assert max(taken) < 32768
-    finally:
-        first.close()
-        second.close()
 
 
 def test_a_second_build_costs_nothing() -> None:

@@ -4,12 +4,13 @@ import random
 import socket
 from pathlib import Path
 
+from tests.real.testbed.closing import Closing
 from tests.real.testbed.errors import BedError
 
 LOWEST = 10240
 
 
-class Ports:
+class Ports(Closing):
     """Reserves ports until `close` or the end of this process.
 
     A Unix socket with an abstract name claims a port: the kernel gives each name once and frees it
