@@ -1,6 +1,6 @@
-"""An HTTP proxy before slurmrestd, as an ingress or a Service mesh is: 502 where nobody answers.
+"""An HTTP proxy in front of slurmrestd, which answers 502 when slurmrestd does not.
 
-A new connection to slurmrestd for each request, so that its end is seen by the next one.
+It opens a connection for each request, so that the next one notices the end of slurmrestd.
 """
 
 import http.client
@@ -18,11 +18,11 @@ HOPELESS = (OSError, http.client.HTTPException)
 
 Loss = Literal["", "request", "answer"]
 Lose = Callable[[str, str], Loss]
-"""(Method, path without its query): whether slurmrestd gets the request, and we its answer."""
+"""(Method, path without query) → what the proxy loses."""
 
 
 class Gateway(Closing):
-    """Runs in threads of its own; `url` is where it listens. What it loses it answers with 502."""
+    """Runs in threads of its own and listens at `url`; it answers 502 for what it loses."""
 
     def __init__(self, server_url: str) -> None:
         self.lose: Lose = lambda _method, _path: ""

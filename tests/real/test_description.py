@@ -336,8 +336,8 @@ def test_an_update_changes_each_updatable_field_of_a_waiting_job_P20(server: Slu
 def test_slurm_does_not_change_the_other_fields_P20(server: SlurmServer) -> None:
     """Slurm answers 200 to all of them: only a new job helps."""
     job_id = submit(server, desired(pod(exclusive="user")))
-    for field, value in (("account", "x"), ("qos", "x"), ("group_id", "5")):
-        post(server, job_id, {field: value})
+    for field, given in (("account", "x"), ("qos", "x"), ("group_id", "5")):
+        post(server, job_id, {field: given})
         assert read(server, job_id)[field] in ("", 0)
     post(server, job_id, {"shared": ["user"]})
     assert "USER" not in server.scontrol("show", "job", str(job_id)).split("OverSub")[1][:30]

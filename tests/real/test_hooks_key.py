@@ -51,7 +51,7 @@ class Key:
 
 
 def without_flag(pods: PodStage, **flags: str) -> Service:
-    """The service as the manifests run it: nobody says where the key is."""
+    """Return the service as the manifests run it, without --hooks-key-file."""
     pods.quit()
     settings = pods.settings(flags)
     del settings["hooks_key_file"]

@@ -11,14 +11,15 @@ import random
 import threading
 import time
 from collections import Counter
+from functools import partial
 
 import pytest
 
 from tests.real.conftest import for_each_slurm
 from tests.real.pod_bed import PodBed, pod_bed, pod_conf
-from tests.real.service import NAMESPACE, Service
-from tests.real.stage import PREFIX
+from tests.real.service import Service
 from tests.real.tap import Tap, tapped_kubeconfig
+from tests.real.testbed.kube_objects import conditions
 
 ALL = os.environ.get("SUNK_SYNC_POINTS") == "all"
 SEED = int(os.environ.get("SUNK_SYNC_SEED", str(random.randrange(10**6))))
@@ -142,31 +143,30 @@ def strike(bed: PodBed, trap: Trap, number: int, way: str) -> str:
 
 
 def live(bed: PodBed, name: str) -> None:
-    """Play three Pods: one waits, is bound, and its job is cancelled.
-
-    One waits, is edited and deleted; one is bound and deleted.
+    """Play three Pods: `a` waits, is bound, and its job is cancelled; `b` waits, is edited and
+    deleted; `c` is bound and deleted.
     """
+    until = partial(bed.until, within_s=WITHIN_S)
     first, second, third = f"{name}-a", f"{name}-b", f"{name}-c"
     other = bed.submit(f"{name}-other", FAST)
     bed.until(lambda: "RUNNING" in bed.states()[other], "the other's job")
     bed.make_pod(first, host=FAST, end_s=0.5)
-    bed.until(lambda: waits(bed, first), f"{first} is told to wait", within_s=WITHIN_S)
+    until(lambda: waits(bed, first), f"{first} waits")
     bed.make_pod(second, host=FAST)
     bed.make_pod(third, host=SLOW, end_s=0.5)
-    bed.until(lambda: waits(bed, second), f"{second} is told to wait", within_s=WITHIN_S)
-    bed.bed.kube.annotate_pod(second, NAMESPACE, {PREFIX + "comment": "edited"})
-    bed.until(lambda: commented(bed, second), f"{second}'s job follows", within_s=WITHIN_S)
+    until(lambda: waits(bed, second), f"{second} waits")
+    bed.annotate(second, comment="edited")
+    until(lambda: [one["comment"] for one in bed.live(second)] == ["edited"], "the job is edited")
     bed.until_bound(third, within_s=WITHIN_S)
-    bed.delete_pod(second)
-    bed.delete_pod(third)
-    bed.until(lambda: over(bed, second), f"{second} over", within_s=WITHIN_S)
-    bed.until(lambda: over(bed, third), f"{third} over", within_s=WITHIN_S)
+    for name in (second, third):
+        bed.delete_pod(name)
+    until(lambda: over(bed, second) and over(bed, third), f"{second} and {third} over")
     bed.cancel(other)
     bed.until_bound(first, within_s=WITHIN_S)
     (job,) = bed.live(first)
     assert job["nodes"] == bed.host_of(first) == FAST
     bed.cancel(str(job["job_id"]))
-    bed.until(lambda: over(bed, first), f"{first} over", within_s=WITHIN_S)
+    until(lambda: over(bed, first), f"{first} over")
     check(bed, first, second, third)
 
 
@@ -177,23 +177,16 @@ def check(bed: PodBed, *pods: str) -> None:
         made = bed.placeholders(pod)
         assert len(made) == 1, [(one["job_id"], one["job_state"]) for one in made]
         assert over(bed, pod)
-    bed.until(
-        lambda: not any("DRAIN" in state for state in bed.bed.slurm.states().values()),
-        "no host is drained",
-    )
+    states = bed.bed.slurm.states
+    bed.until(lambda: not any("DRAIN" in one for one in states().values()), "no host is drained")
 
 
 def waits(bed: PodBed, name: str) -> bool:
     """Whether the Pod shows that it waits, with the id of its job."""
-    pod = bed.pod(name)
-    conditions = {one["type"]: one for one in pod["status"].get("conditions", [])}
-    shown = conditions.get("PodScheduled", {}).get("reason") == "Unschedulable"
+    scheduled = conditions(bed.pod(name)).get("PodScheduled", {})
+    shown = scheduled.get("reason") == "Unschedulable"
     job = bed.job_of(name)
     return bool(shown and job and [job] == [str(one["job_id"]) for one in bed.live(name)])
-
-
-def commented(bed: PodBed, name: str) -> bool:
-    return [one["comment"] for one in bed.live(name)] == ["edited"]
 
 
 def over(bed: PodBed, name: str) -> bool:

@@ -3,14 +3,13 @@
 `-rP` shows the measured seconds.
 """
 
-import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
 from tests.real.conftest import Serve
-from tests.real.gateway import Gateway
+from tests.real.gateway import Gateway, Loss
 from tests.real.stage import Host, eventually
 from tests.real.workloads import Load, PodStage
 
@@ -23,7 +22,6 @@ SETTLED_S = 12.0
 """MessageTimeout and two seconds: so long a request whose answer is lost may still be carried out.
 """
 POLL_S = 1.0
-SUBMIT = "job/submit"
 DEFAULT = {"slurm_poll_interval": f"{POLL_S:g}s"}
 
 
@@ -41,7 +39,7 @@ def host(pods: PodStage) -> Host:
 
 
 def warm_up(pods: PodStage, host: Host) -> None:
-    """A Pod of the same service is bound: it runs as it does every day."""
+    """Bind and delete a Pod, so that the service is not new to Slurm."""
     first = pods.load(host)
     first.until_bound()
     first.delete(now=True)
@@ -49,7 +47,7 @@ def warm_up(pods: PodStage, host: Host) -> None:
 
 
 def seconds_until_bound(load: Load, *, since_s: float, within_s: float) -> float:
-    """From `since_s` on; and it has one job only."""
+    """Return the seconds from `since_s` to its binding; it must have one job only."""
     load.until(lambda: load.node, within_s=within_s)
     took_s = time.monotonic() - since_s
     print(f"bound {took_s:.2f} s after slurmrestd was back")
@@ -79,13 +77,12 @@ def test_after_a_long_outage_a_pod_is_bound_soon_F2_F4(
     pods: PodStage, schedule: Serve, host: Host
 ) -> None:
     """No back-off has grown meanwhile, of readers or of writers."""
-    slurm = pods.bed.slurm
     schedule(**DEFAULT)
     warm_up(pods, host)
-    slurm.stop_slurmrestd()
+    pods.bed.slurm.stop_slurmrestd()
     load = pods.load(host)
     time.sleep(40)
-    slurm.start_slurmrestd()
+    pods.bed.slurm.start_slurmrestd()
     assert seconds_until_bound(load, since_s=time.monotonic(), within_s=30) < SOON_S
 
 
@@ -106,21 +103,20 @@ def test_a_pod_created_while_slurmctld_is_away_is_bound_soon_after_F2_F4(
     seconds_until_bound(load, since_s=time.monotonic(), within_s=SETTLED_S)
 
 
-class Losing:
-    """Lets the gateway lose the first submission, and says when that was."""
+def lose_one(gateway: Gateway, what: Loss, pods: PodStage, host: Host) -> tuple[Load, float]:
+    """Create a Pod and lose its first submission; return the Pod and the time of the loss."""
+    lost_s: list[float] = []
 
-    def __init__(self, gateway: Gateway, what: str) -> None:
-        self.lost_s = 0.0
-        self._what = what
-        self._lock = threading.Lock()
-        gateway.lose = self._lose  # type: ignore[assignment]
+    def lose(method: str, path: str) -> Loss:
+        if method != "POST" or not path.endswith("job/submit") or lost_s:
+            return ""
+        lost_s.append(time.monotonic())
+        return what
 
-    def _lose(self, method: str, path: str) -> str:
-        with self._lock:
-            if method != "POST" or not path.endswith(SUBMIT) or self.lost_s:
-                return ""
-            self.lost_s = time.monotonic()
-            return self._what
+    gateway.lose = lose
+    load = pods.load(host)
+    eventually(lambda: lost_s, f"lost: {what}")
+    return load, lost_s[0]
 
 
 def test_a_submission_whose_answer_the_proxy_lost_is_found_F2(
@@ -128,10 +124,8 @@ def test_a_submission_whose_answer_the_proxy_lost_is_found_F2(
 ) -> None:
     schedule(slurm_api_base=gateway.url, **DEFAULT)
     warm_up(pods, host)
-    losing = Losing(gateway, "answer")
-    load = pods.load(host)
-    eventually(lambda: losing.lost_s, "an answer is lost")
-    assert seconds_until_bound(load, since_s=losing.lost_s, within_s=30) < SOON_S + POLL_S
+    load, lost_s = lose_one(gateway, "answer", pods, host)
+    assert seconds_until_bound(load, since_s=lost_s, within_s=30) < SOON_S + POLL_S
 
 
 def test_a_submission_that_the_proxy_lost_is_made_again_when_it_can_no_longer_arrive_F2(
@@ -140,8 +134,6 @@ def test_a_submission_that_the_proxy_lost_is_made_again_when_it_can_no_longer_ar
     """A 502 does not show whether slurmrestd has the request (decision 26)."""
     schedule(slurm_api_base=gateway.url, **DEFAULT)
     warm_up(pods, host)
-    losing = Losing(gateway, "request")
-    load = pods.load(host)
-    eventually(lambda: losing.lost_s, "a request is lost")
-    took_s = seconds_until_bound(load, since_s=losing.lost_s, within_s=30)
+    load, lost_s = lose_one(gateway, "request", pods, host)
+    took_s = seconds_until_bound(load, since_s=lost_s, within_s=30)
     assert SETTLED_S < took_s < SETTLED_S + POLL_S + SOON_S

@@ -6,6 +6,7 @@ Results are read from slurmctld and the API server, never from our own log alone
 import json
 import time
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -80,9 +81,7 @@ def test_a_bound_pod_ends_after_its_job_with_the_reason_P16(pods: PodStage) -> N
 def test_a_pod_bound_by_somebody_else_keeps_its_node_and_loses_its_job_P18(
     pods: PodStage, host: Host
 ) -> None:
-    blocker = pods.occupy(host)
-    load = pods.load(host)
-    load.until_waits()
+    load, blocker = pods.waiting(host)
     elsewhere = pods.take()
     load.bind_to(elsewhere)
     load.until(load.ended)
@@ -110,9 +109,8 @@ def test_a_requeued_job_is_replaced_and_its_pod_ends_P19(pods: PodStage, host: H
 def test_an_edit_applies_while_the_job_waits_and_is_ignored_later_P20(
     pods: PodStage, host: Host
 ) -> None:
-    blocker = pods.occupy(host)
-    load = pods.load(host)
-    first = load.until_waits()["job_id"]
+    load, blocker = pods.waiting(host)
+    first = load.job["job_id"]
     load.annotate(comment="for you")
     load.until(lambda: load.job["comment"] == "for you")
     assert [job["job_id"] for job in load.jobs] == [first]
@@ -145,9 +143,8 @@ def test_of_two_live_jobs_the_one_of_the_bound_pod_stays_P29(pods: PodStage, hos
 def test_a_job_cancelled_by_a_human_is_submitted_again_only_on_request_P17(
     pods: PodStage, scheduler: Service, host: Host
 ) -> None:
-    blocker = pods.occupy(host)
-    load = pods.load(host)
-    job = load.until_waits()["job_id"]
+    load, blocker = pods.waiting(host)
+    job = load.job["job_id"]
     pods.scancel(job)
     load.until(lambda: load.condition("PodScheduled")[1] == "SlurmJobCancelled")
     load.until(lambda: load.annotation("cancelled") == f"{job}/")
@@ -164,9 +161,8 @@ def test_a_job_cancelled_by_a_human_is_submitted_again_only_on_request_P17(
 def test_of_two_live_jobs_of_an_unbound_pod_the_running_one_stays_P29(
     pods: PodStage, host: Host
 ) -> None:
-    blocker = pods.occupy(host)
-    load = pods.load(host)
-    waiting = load.until_waits()
+    load, blocker = pods.waiting(host)
+    waiting = load.job
     pods.quit()
     pods.bed.slurm.scontrol("hold", str(waiting["job_id"]))
     pods.scancel(blocker)
@@ -210,8 +206,8 @@ def test_the_oldest_pods_come_first_and_each_shows_its_queue_position_P26(
     schedule()
     loads = early + late
     eventually(lambda: sum(len(load) for load in by_load(pods, loads)) == 24, "submitted")
-    first, second = (by_load(pods, some) for some in (early, late))
-    assert max(places(first)) < min(places(second))
+    first, second = (list(chain(*by_load(pods, some))) for some in (early, late))
+    assert max(first) < min(second)
     schedule().restart()
     late[-1].until(lambda: "At least 10 other Pods wait ahead" in late[-1].message)
     early[0].until(lambda: "No other Pod waits ahead" in early[0].message)
@@ -249,9 +245,8 @@ def test_a_job_without_a_pod_ends_only_on_evidence_P21(pods: PodStage, schedule:
 
 @with_settings(resubmit_cancelled="true")
 def test_resubmit_cancelled_submits_without_a_request_P17(pods: PodStage, host: Host) -> None:
-    blocker = pods.occupy(host)
-    load = pods.load(host)
-    pods.scancel(load.until_waits()["job_id"])
+    load, blocker = pods.waiting(host)
+    pods.scancel(load.job["job_id"])
     load.until(lambda: load.live, within_s=20)
     pods.scancel(blocker)
     load.until_bound()
@@ -371,7 +366,3 @@ def place_of(load: Load, job: dict[str, Any]) -> tuple[int, int] | None:
     if task["set"] and uids[task["number"]] != load.uid:
         return None
     return job["array_job_id"]["number"], uids.index(load.uid)
-
-
-def places(found: list[list[Any]]) -> list[Any]:
-    return [one for jobs in found for one in jobs]

@@ -83,8 +83,7 @@ def _lose(pods: PodStage, policy: str) -> Loss:
     slurm.lose_state()
     at_s = time.monotonic()
     slurm.wait_until_idle()
-    argv = ["sbatch", "--parsable", "-w", hosts[2].name, "--mem=100", "-o", "/dev/null"]
-    taken = [slurm.run_in_root(*argv, "--wrap", "exec sleep 600").strip() for _ in numbers]
+    taken = [pods.submit("-w", hosts[2].name, "--mem=100") for _ in numbers]
     assert numbers[0] in taken, (numbers, taken)
     return Loss(pods, service, hosts, loads, at_s, numbers[0])
 

@@ -100,9 +100,8 @@ def test_a_single_pod_is_allocated_at_once_if_a_host_is_free_P11a(
 
 
 def test_a_waiting_pod_shows_slurms_reason_P1(pods: PodStage, host: Host) -> None:
-    blocker = pods.occupy(host)
-    load = pods.load(host)
-    job = load.until_waits()
+    load, blocker = pods.waiting(host)
+    job = load.job
     status, reason, message = load.condition("PodScheduled")
     assert (status, reason) == ("False", "Unschedulable")
     assert f"Slurm job {job['job_id']} waits" in message
@@ -210,9 +209,8 @@ def test_watch_all_pods_counts_pods_of_others_P28(pods: PodStage, schedule: Serv
 
 
 def test_rules_that_slurm_cannot_enforce_give_a_warning_P8_P27(pods: PodStage, host: Host) -> None:
-    blocker = pods.occupy(host)
-    load = pods.load(host, affinity=AFFINITY, containers=pinned(cpu="2", memory="1Gi"))
-    load.until_waits()
+    containers = pinned(cpu="2", memory="1Gi")
+    load, blocker = pods.waiting(host, affinity=AFFINITY, containers=containers)
     load.until(lambda: load.events_of("UnsupportedRule") and load.events_of("StaticCPU"))
     pods.scancel(blocker)
     load.until_bound()
@@ -273,9 +271,8 @@ def test_a_job_on_an_unfit_host_is_replaced_P12(pods: PodStage) -> None:
 
 
 def test_deleting_an_unbound_pod_ends_its_job_P13(pods: PodStage, host: Host) -> None:
-    blocker = pods.occupy(host)
-    load = pods.load(host)
-    job = str(load.until_waits()["job_id"])
+    load, blocker = pods.waiting(host)
+    job = str(load.job["job_id"])
     begin = time.monotonic()
     load.delete()
     eventually(lambda: not state_of(pods.bed, job), "cancelled")

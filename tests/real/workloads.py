@@ -238,11 +238,21 @@ class PodStage(Stage):
         host.until(lambda: state_of(self.bed, job) == "RUNNING")
         return job
 
+    def waiting(self, host: Host, **more: Any) -> tuple[Load, str]:
+        """Create a Pod whose job waits for a full host; return it and the job that fills it."""
+        blocker = self.occupy(host)
+        load = self.load(host, **more)
+        load.until_waits()
+        return load, blocker
+
     def submit_above(self, host: Host) -> str:
         """Submit a job that preempts those of partition low; return its id."""
-        argv = ["sbatch", "--parsable", "--exclusive", "-p", "high", "-w", host.name]
-        slurm = self.bed.slurm
-        return slurm.run_in_root(*argv, "-o", "/dev/null", "--wrap", "exec sleep 600").strip()
+        return self.submit("--exclusive", "-p", "high", "-w", host.name)
+
+    def submit(self, *options: str) -> str:
+        """Submit another user's job; return its id."""
+        argv = ["sbatch", "--parsable", *options, "-o", "/dev/null", "--wrap", "exec sleep 600"]
+        return self.bed.slurm.run_in_root(*argv).strip()
 
     def impostor(self, admin_comment: str, *, name: str, on: Host | None = None) -> str:
         """Submit a foreign job with this name and identity; return its id.
