@@ -21,12 +21,10 @@ HOSTS = 6
 HEALS_WITHIN_S = 60.0
 LINE_MAX = 400
 CORDONED = "k8s: node cordoned"
+SOURCES = ("slurm_nodes", "jobs", "nodes")
 METRICS: tuple[tuple[str, dict[str, str]], ...] = (
-    *(("sunk_sync_source_listed", {"source": one}) for one in ("slurm_nodes", "jobs", "nodes")),
-    *(
-        ("sunk_sync_source_age_seconds", {"source": one})
-        for one in ("slurm_nodes", "jobs", "nodes")
-    ),
+    *(("sunk_sync_source_listed", {"source": one}) for one in SOURCES),
+    *(("sunk_sync_source_age_seconds", {"source": one}) for one in SOURCES),
     ("slurm_token_expiry_timestamp_seconds", {}),
     ("workqueue_depth", {"name": "slurm"}),
     ("workqueue_retries_total", {"name": "slurm"}),
@@ -79,13 +77,17 @@ class Page:
     def log(self) -> None:
         """What the log says since the section began."""
         lines = self.service.lines(since=self._since)
-        told = [line for line in lines if not is_shown(line)]
-        self.text += block("log", [cut(json.dumps(line)) for line in told], language="json")
-        if left_out := len(lines) - len(told):
-            self.text += [
-                "",
-                f"{left_out} writes of conditions, annotations and marks are left out.",
-            ]
+        kept = [line for line in lines if not is_shown(line)]
+        self.text += block("log", [cut(json.dumps(line)) for line in kept], language="json")
+        if left_out := len(lines) - len(kept):
+            left = f"{left_out} writes of conditions, annotations and marks are left out."
+            self.text += ["", left]
+
+    def finish(self) -> None:
+        """Wait until nothing is degraded; show that, and the log."""
+        took_s(lambda: "degraded" not in self.service.readyz_verbose()[1], "nothing degraded")
+        self.show("afterwards")
+        self.log()
 
     def _metrics(self) -> Iterator[str]:
         for name, labels in METRICS:
@@ -138,10 +140,6 @@ def took_s(claim: Callable[[], Any], what: str) -> float:
     return time.monotonic() - began_s
 
 
-def is_well(page: Page) -> bool:
-    return "degraded" not in page.service.readyz_verbose()[1]
-
-
 def slurmctld_stopped(page: Page, host: Host) -> None:
     page.section("1. slurmctld stops for 75 s; a Node is cordoned after 5 s")
     page.bed.slurm.stop_slurmctld()
@@ -158,9 +156,7 @@ def slurmctld_stopped(page: Page, host: Host) -> None:
     known_s = took_s(lambda: "Unknown" not in host.node_conditions.values(), "conditions known")
     took_s(lambda: host.node_conditions["Drain"] == "True", "the drain is shown")
     page.say(f"Node conditions {known_s:.1f} s after that: {conditions_of(host)}")
-    took_s(lambda: is_well(page), "nothing degraded")
-    page.show("afterwards")
-    page.log()
+    page.finish()
 
 
 def slurmrestd_stopped(page: Page, host: Host) -> None:
@@ -173,9 +169,7 @@ def slurmrestd_stopped(page: Page, host: Host) -> None:
     page.say(
         f"slurmrestd starts. The node is undrained {took_s(lambda: host.free, 'free'):.1f} s later."
     )
-    took_s(lambda: is_well(page), "nothing degraded")
-    page.show("afterwards")
-    page.log()
+    page.finish()
 
 
 def apiserver_stopped(page: Page, host: Host, theirs: Host) -> None:
@@ -194,9 +188,8 @@ def apiserver_stopped(page: Page, host: Host, theirs: Host) -> None:
     assert theirs.drain == before, "the human's drain is untouched"
     page.say(f"The administrator's drain in Slurm has not changed: {theirs.drain}.")
     host.uncordon()
-    took_s(lambda: host.free and is_well(page), "nothing degraded")
-    page.show("afterwards")
-    page.log()
+    took_s(lambda: host.free, "free")
+    page.finish()
 
 
 def token_replaced(page: Page, host: Host) -> None:
@@ -209,12 +202,10 @@ def token_replaced(page: Page, host: Host) -> None:
     page.service.put_token(page.bed.slurm.token())
     drained_s = took_s(lambda: host.drained_as(CORDONED), "drained")
     page.say(f"A valid token is in the file. The node is drained {drained_s:.1f} s later.")
-    took_s(lambda: is_well(page), "nothing degraded")
-    page.show("afterwards")
-    page.log()
+    page.finish()
 
 
-def told_to_end(page: Page) -> None:
+def terminated(page: Page) -> None:
     page.section("5. SIGTERM")
     began_s = time.monotonic()
     status = page.service.terminate()
@@ -236,7 +227,7 @@ def record() -> str:
             slurmrestd_stopped(page, first)
             apiserver_stopped(page, first, second)
             token_replaced(page, first)
-            told_to_end(page)
+            terminated(page)
             versions = f"Slurm {bed.slurm.version}, Kubernetes {bed.kube.version}"
     title = "# Outputs during outages"
     when = f"{datetime.now(UTC):%Y-%m-%d %H:%MZ}"

@@ -5,13 +5,13 @@ because that test reads them back.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from tests.real.refusals import Refusal
-from tests.real.slurm_jobs import ALICE, BOTH, OLD, Jobs, number, versions_by
+from tests.real.slurm_jobs import ALICE, BOTH, OLD, Jobs, Scenes, number, versions_by
 from tests.real.testbed import SlurmConf, SlurmServer
 
 Waiting = Iterable[tuple[str, int]]
@@ -149,12 +149,17 @@ def make_accounts(slurm: SlurmServer) -> None:
     slurm.run_in_root("sh", "-c", 'printf "%s\\n" "$@" | sacctmgr -i', "sh", *lines)
 
 
+SCENES = Scenes()
+
+
+@SCENES.add("QOSNotAllowed", "PartitionConfig")
 def over_a_policy(jobs: Jobs) -> Waiting:
     """Use an account that the partition does not allow; Slurm reports a wrong partition."""
     yield "QOSNotAllowed", jobs.submit(partition="normal", qos="spare")
     yield "PartitionConfig", jobs.submit(partition="others")
 
 
+@SCENES.add("InvalidQOS", versions=OLD)
 def qos_deleted_while_it_waits(jobs: Jobs) -> Waiting:
     """Delete the QOS of a waiting job; 26.05 refuses that."""
     job = jobs.submit(qos="gone", begin_time=number(int(time.time()) + 2))
@@ -162,6 +167,7 @@ def qos_deleted_while_it_waits(jobs: Jobs) -> Waiting:
     yield "InvalidQOS", job
 
 
+@SCENES.add("InvalidAccount")
 def user_without_an_account(jobs: Jobs) -> Waiting:
     """Submit without an account, then enforce accounts."""
     jobs.slurm.reconfigure(replace(CONF, extra_lines=COMMON))
@@ -171,13 +177,6 @@ def user_without_an_account(jobs: Jobs) -> Waiting:
     yield "InvalidAccount", job
 
 
-Scene = tuple[tuple[str, ...], Callable[[Jobs], Waiting], tuple[str, ...]]
-"""Reasons, the function that plays it, the versions."""
-SCENES: tuple[Scene, ...] = (
-    (("QOSNotAllowed", "PartitionConfig"), over_a_policy, BOTH),
-    (("InvalidQOS",), qos_deleted_while_it_waits, OLD),
-    (("InvalidAccount",), user_without_an_account, BOTH),
-)
 REFUSALS = (
     Refusal(2045, "an account that is none", {"account": "nope"}),
     Refusal(2045, "an account of others", {"account": "empty", **ALICE}),
@@ -194,8 +193,7 @@ REFUSALS = (
 
 def seen_reasons() -> Mapping[str, frozenset[str]]:
     """Return the versions in which each reason was read."""
-    scenes = ((reason, versions) for reasons, _, versions in SCENES for reason in reasons)
-    return versions_by([*((reason, BOTH) for reason in LIMITED), *scenes])
+    return versions_by([*((reason, BOTH) for reason in LIMITED), *SCENES.versions()])
 
 
 def seen_errors() -> Mapping[int, frozenset[str]]:

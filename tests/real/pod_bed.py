@@ -195,22 +195,8 @@ class PodBed(Closing):
 
     def submit(self, name: str, host: str, **fields: Any) -> str:
         """Submit a foreign job for a whole host; its script records its start for `began`."""
-        job = {
-            "name": name,
-            "current_working_directory": "/tmp",
-            "environment": ["PATH=/usr/bin:/bin"],
-            "standard_output": "/dev/null",
-            "standard_error": "/dev/null",
-            "partition": "main",
-            "required_nodes": [host],
-            "cpus_per_task": CPUS,
-            "memory_per_node": {"set": True, "number": 100},
-            "requeue": False,
-            **fields,
-        }
-        body = {"script": stamp(name), "job": job}
-        path = self.bed.slurm.path("job/submit")
-        return str(self.bed.slurm.rest.call("POST", path, body)["job_id"])
+        where = {"partition": "main", "required_nodes": [host], "cpus_per_task": CPUS}
+        return self.bed.slurm.submit(stamp(name), **{"name": name, **where, **fields})
 
     def began(self, name: str) -> float | None:
         """Return when the script of such a job started; None if it has not."""
@@ -218,7 +204,7 @@ class PodBed(Closing):
 
     def cancel(self, job: str) -> None:
         with contextlib.suppress(RestError):
-            self.bed.slurm.rest.call("DELETE", self.bed.slurm.path(f"job/{job}"))
+            self.bed.slurm.cancel(job)
 
     def jobs(self) -> list[Any]:
         """Return all jobs that Slurm knows, also ended ones."""

@@ -4,7 +4,7 @@
 that test reads them back.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from tests.real.slurm_jobs import (
     SLEEP,
     Fields,
     Jobs,
+    Scenes,
     described,
     number,
     versions_by,
@@ -121,25 +122,11 @@ OTHER_CALLS = (
 REFUSALS = (*SUBMISSIONS, *OTHER_CALLS)
 
 
-@dataclass(frozen=True)
-class Denial:
-    """`play` yields requests with their expected numbers."""
-
-    numbers: tuple[int, ...]
-    play: Callable[[Jobs], Asked]
-    versions: tuple[str, ...] = BOTH
+DENIALS = Scenes()
+"""Requests that are refused in a certain state of the cluster."""
 
 
-DENIALS: list[Denial] = []
-
-
-def _denial(
-    *numbers: int, versions: tuple[str, ...] = BOTH
-) -> Callable[[Callable[[Jobs], Asked]], None]:
-    return lambda play: DENIALS.append(Denial(numbers, play, versions))
-
-
-@_denial(2013, 2016)
+@DENIALS.add(2013, 2016)
 def nodes_in_use(jobs: Jobs) -> Asked:
     jobs.allocate(nodes="3", tasks=3, shared=["none"])
     yield 2016, lambda: jobs.allocate(nodes="1")
@@ -147,19 +134,19 @@ def nodes_in_use(jobs: Jobs) -> Asked:
     yield 2013, lambda: jobs.allocate(nodes="3")
 
 
-@_denial(2068)
+@DENIALS.add(2068)
 def required_node_drained(jobs: Jobs) -> Asked:
     jobs.slurm.scontrol("update", "nodename=n3", "state=drain", "reason=x")
     yield 2068, lambda: jobs.allocate(required_nodes=["n3"])
 
 
-@_denial(2052)
+@DENIALS.add(2052)
 def reservation_of_others(jobs: Jobs) -> Asked:
     jobs.reserve("others", "StartTime=now", "Nodes=n2", "Users=daemon")
     yield 2052, lambda: jobs.submit(reservation="others", **ALICE)
 
 
-@_denial(2010, 2038, 2042, 2071, 2084)
+@DENIALS.add(2010, 2038, 2042, 2071, 2084)
 def updates(jobs: Jobs) -> Asked:
     one, ended = jobs.submit(hold=True), jobs.submit(script="#!/bin/sh\nexit 0\n")
     two = jobs.submit(hold=True, dependency=f"afterok:{one}")
@@ -172,7 +159,7 @@ def updates(jobs: Jobs) -> Asked:
     yield 2084, lambda: jobs.update(ended, name="x")
 
 
-@_denial(1007, 2002)
+@DENIALS.add(1007, 2002)
 def tokens(jobs: Jobs) -> Asked:
     slurm = jobs.slurm
 
@@ -184,7 +171,7 @@ def tokens(jobs: Jobs) -> Asked:
     yield 2002, lambda: as_user(slurm.token(user="daemon"), admin_comment="x")
 
 
-@_denial(2003, 2005, 2006, 2015, 2044, 2051)
+@DENIALS.add(2003, 2005, 2006, 2015, 2044, 2051)
 def limits_enforced(jobs: Jobs) -> Asked:
     jobs.reconfigure(*EXTRA_LINES, "EnforcePartLimits=ALL")
     yield 2003, lambda: jobs.submit(partition="members", **ALICE)
@@ -196,19 +183,19 @@ def limits_enforced(jobs: Jobs) -> Asked:
     yield 2051, lambda: jobs.submit(partition="short", time_limit=number(60))
 
 
-@_denial(2125)
+@DENIALS.add(2125)
 def deferred(jobs: Jobs) -> Asked:
     jobs.reconfigure("SchedulerParameters=defer")
     yield 2125, jobs.allocate
 
 
-@_denial(11, versions=OLD)
+@DENIALS.add(11, versions=OLD)
 def too_many_jobs_for_24_11(jobs: Jobs) -> Asked:
     """24.11 has no number of its own for this and answers EAGAIN."""
     yield from _too_many(jobs, 11)
 
 
-@_denial(2007, versions=NEW)
+@DENIALS.add(2007, versions=NEW)
 def too_many_jobs(jobs: Jobs) -> Asked:
     yield from _too_many(jobs, 2007)
 
@@ -223,7 +210,7 @@ def _too_many(jobs: Jobs, number: int) -> Asked:
     yield number, lambda: jobs.submit(hold=True)
 
 
-@_denial(1800)
+@DENIALS.add(1800)
 def controller_down(jobs: Jobs) -> Asked:
     """The response takes 9 or 10 seconds."""
     jobs.slurm.stop_slurmctld()
@@ -232,9 +219,4 @@ def controller_down(jobs: Jobs) -> Asked:
 
 def seen_errors() -> Mapping[int, frozenset[str]]:
     """Return the versions in which each error number was read."""
-
-    def pairs() -> Iterator[tuple[int, tuple[str, ...]]]:
-        yield from ((one.number, one.versions) for one in REFUSALS)
-        yield from ((number, one.versions) for one in DENIALS for number in one.numbers)
-
-    return versions_by(pairs())
+    return versions_by([*((one.number, one.versions) for one in REFUSALS), *DENIALS.versions()])

@@ -1,9 +1,12 @@
 """A Slurm with many partitions, and jobs on it, made through its slurmrestd."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+import pytest
+
+from sunk_sync.core.translate.pending import in_words
 from tests.real.testbed import SlurmConf, SlurmServer
 from tests.real.testbed.sandbox import wait_until
 
@@ -113,6 +116,43 @@ class Jobs:
     def reconfigure(self, *lines: str) -> None:
         """Reconfigure with the same partitions and these lines instead of EXTRA_LINES."""
         self.slurm.reconfigure(replace(CONF, extra_lines=lines))
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a real Slurm answers, and `play`, which yields it with the job or request for it."""
+
+    expected: tuple[Any, ...]
+    play: Callable[[Jobs], Iterable[tuple[Any, Any]]]
+    versions: tuple[str, ...] = BOTH
+
+    def pairs(self, jobs: Jobs) -> Iterator[tuple[Any, Any]]:
+        """Play it; at the end check that nothing is missing. Skip it for other versions."""
+        if jobs.slurm.version not in self.versions:
+            pytest.skip(f"not of {jobs.slurm.version}")
+        played = set()
+        for answer, what in self.play(jobs):
+            yield answer, what
+            played.add(answer)
+        assert played == set(self.expected)
+
+
+class Scenes(list[Scene]):
+    """A decorator of scenes, and their list."""
+
+    def add(self, *expected: Any, versions: tuple[str, ...] = BOTH) -> Callable[[Any], None]:
+        return lambda play: self.append(Scene(expected, play, versions))
+
+    def versions(self) -> Iterator[tuple[Any, tuple[str, ...]]]:
+        """Yield each answer with its versions."""
+        yield from ((answer, scene.versions) for scene in self for answer in scene.expected)
+
+
+def check_reasons(jobs: Jobs, scene: Scene) -> None:
+    """Check that each job of the scene waits or ended for its reason, and our text for it."""
+    for reason, job in list(scene.pairs(jobs)):
+        jobs.until_it_waits(job, reason)
+        assert not in_words(reason).text.startswith("Slurm gives the reason")
 
 
 def _lives(state: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ from sunk_sync.core.translate.pending import in_words
 from tests.real import limits
 from tests.real.conftest import for_each_slurm
 from tests.real.limits import ACCOUNT_LIMITS, ASKED, QOS_LIMITS
-from tests.real.slurm_jobs import Jobs
+from tests.real.slurm_jobs import Jobs, Scene, check_reasons
 from tests.real.test_pending import check_error, refused
 from tests.real.testbed import BedError, RestError
 
@@ -44,15 +44,9 @@ def test_each_limit_of_accounting_has_a_reason(jobs: Jobs) -> None:
         assert not in_words(reason).text.startswith("Slurm gives the reason")
 
 
-@pytest.mark.parametrize("scene", limits.SCENES, ids=lambda one: one[1].__name__)
-def test_each_waiting_job_has_its_reason(jobs: Jobs, scene: limits.Scene) -> None:
-    reasons, play, versions = scene
-    if jobs.slurm.version not in versions:
-        pytest.skip(f"not of {jobs.slurm.version}")
-    waiting = list(play(jobs))
-    assert {reason for reason, _ in waiting} == set(reasons)
-    for reason, job in waiting:
-        jobs.until_it_waits(job, reason)
+@pytest.mark.parametrize("scene", limits.SCENES, ids=lambda one: one.play.__name__)
+def test_each_waiting_job_has_its_reason(jobs: Jobs, scene: Scene) -> None:
+    check_reasons(jobs, scene)
 
 
 def test_each_refusal_has_its_number(jobs: Jobs) -> None:

@@ -32,12 +32,12 @@ pytestmark = pytest.mark.real
 
 KILL_WAIT_S = 4
 QUICK = ("SchedulerParameters=batch_sched_delay=0,default_queue_depth=10000",)
-JOB = {
+ALLOCATION = {
+    "name": "t",
     "current_working_directory": "/tmp",
     "environment": ["A=b"],
-    "standard_output": "/dev/null",
     "memory_per_node": {"set": True, "number": 100},
-    "requeue": False,
+    "immediate": True,
 }
 NOTHING = "#!/bin/sh\nexec sleep 60\n"
 
@@ -144,14 +144,12 @@ class Bed(Closing):
         self.slurm.wait_until_idle(deadline_s=40)
 
     def submit(self, script: str = NOTHING, **fields: Any) -> str:
-        body = {"script": script, "job": {"name": "t", **JOB, **fields}}
-        path = self.slurm.path("job/submit")
-        job = str(self.slurm.rest.call("POST", path, body)["job_id"])
+        job = self.slurm.submit(script, **{"name": "t", **fields})
         self.jobs.append(job)
         return job
 
     def cancel(self, job: str) -> None:
-        self.slurm.rest.call("DELETE", self.slurm.path(f"job/{job}"))
+        self.slurm.cancel(job)
 
     def jobs_of(self, job: str) -> Any:
         """Return the record of the job, or those of the tasks of an array."""
@@ -244,9 +242,9 @@ def test_delay_until_the_call_of_the_gate_L7(bed: Bed) -> None:
     bed.install(*GATE_LINES)
     took = []
     for _ in range(20):
-        body = {"job": {"name": "t", **JOB, "immediate": True}}
         sent = time.time()
-        answer = bed.slurm.rest.call("POST", bed.slurm.path("job/allocate"), body)
+        path = bed.slurm.path("job/allocate")
+        answer = bed.slurm.rest.call("POST", path, {"job": ALLOCATION})
         job = str(answer["job_id"])
         at, _ = bed.server.wait(GateCall, job)
         took.append(1000 * (at - sent))

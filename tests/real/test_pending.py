@@ -5,16 +5,16 @@ from functools import partial
 
 import pytest
 
-from sunk_sync.core.translate.pending import error_in_words, in_words
+from sunk_sync.core.translate.pending import error_in_words
 from sunk_sync.core.translate.slurm_errors import ERRORS, RANGES
 from tests.kit import slurm_names
 from tests.real import slurm_names as library
 from tests.real.conftest import for_each_slurm, require
-from tests.real.refusals import DENIALS, OTHER_CALLS, SUBMISSIONS, Denial, Refusal
-from tests.real.slurm_jobs import CONF, Jobs
+from tests.real.refusals import DENIALS, OTHER_CALLS, SUBMISSIONS, Refusal
+from tests.real.slurm_jobs import CONF, Jobs, Scene, check_reasons
 from tests.real.testbed import RestError, SlurmServer
 from tests.real.testbed.cache import SLURM_SUITES
-from tests.real.waits import SCENES, Scene
+from tests.real.waits import SCENES
 
 pytestmark = pytest.mark.real
 
@@ -69,25 +69,14 @@ def test_each_refusal_has_its_number(jobs: Jobs, refusals: Sequence[Refusal]) ->
 
 
 @pytest.mark.parametrize("denial", DENIALS, ids=lambda one: one.play.__name__)
-def test_each_temporary_refusal_has_its_number(jobs: Jobs, denial: Denial) -> None:
-    if jobs.slurm.version not in denial.versions:
-        pytest.skip(f"not of {jobs.slurm.version}")
-    played = []
-    for number, call in denial.play(jobs):
+def test_each_temporary_refusal_has_its_number(jobs: Jobs, denial: Scene) -> None:
+    for number, call in denial.pairs(jobs):
         check_error(number, refused(call), denial.play.__name__)
-        played.append(number)
-    assert sorted(set(played)) == sorted(denial.numbers)
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda one: one.play.__name__)
 def test_each_waiting_job_has_its_reason(jobs: Jobs, scene: Scene) -> None:
-    if jobs.slurm.version not in scene.versions:
-        pytest.skip(f"not of {jobs.slurm.version}")
-    waiting = list(scene.play(jobs))
-    assert {reason for reason, _ in waiting} == set(scene.reasons)
-    for reason, job in waiting:
-        jobs.until_it_waits(job, reason)
-        assert not in_words(reason).text.startswith("Slurm gives the reason")
+    check_reasons(jobs, scene)
 
 
 @pytest.mark.parametrize("version", SLURM_SUITES)

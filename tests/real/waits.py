@@ -5,35 +5,19 @@ because that test reads them back.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 
-from tests.real.slurm_jobs import ALICE, BOTH, NEW, Jobs, number, versions_by
+from tests.real.slurm_jobs import ALICE, NEW, Jobs, Scenes, number, versions_by
 
 Waiting = Iterable[tuple[str, int]]
 
 
-@dataclass(frozen=True)
-class Scene:
-    """`play` makes jobs and yields each with its expected reason."""
-
-    reasons: tuple[str, ...]
-    play: Callable[[Jobs], Waiting]
-    versions: tuple[str, ...] = BOTH
+SCENES = Scenes()
 
 
-SCENES: list[Scene] = []
-
-
-def _scene(
-    *reasons: str, versions: tuple[str, ...] = BOTH
-) -> Callable[[Callable[[Jobs], Waiting]], None]:
-    return lambda play: SCENES.append(Scene(reasons, play, versions))
-
-
-@_scene("JobHeldUser", "JobHeldAdmin", "BeginTime", "PartitionTimeLimit", "PartitionNodeLimit",
-        "PartitionDown", "PartitionConfig", "AccountNotAllowed", "MaxMemPerLimit",
-        "JobArrayTaskLimit")  # fmt: skip
+@SCENES.add("JobHeldUser", "JobHeldAdmin", "BeginTime", "PartitionTimeLimit", "PartitionNodeLimit",
+            "PartitionDown", "PartitionConfig", "AccountNotAllowed", "MaxMemPerLimit",
+            "JobArrayTaskLimit")  # fmt: skip
 def asks_what_it_may_not_have(jobs: Jobs) -> Waiting:
     """Slurm accepts these jobs and lets them wait."""
     # An immediate allocation is answered as if it ran, but it waits.
@@ -53,20 +37,20 @@ def asks_what_it_may_not_have(jobs: Jobs) -> Waiting:
     yield "JobArrayTaskLimit", jobs.submit(array="0-3%1")
 
 
-@_scene("PartitionConfig", versions=NEW)
+@SCENES.add("PartitionConfig", versions=NEW)
 def asks_for_more_than_there_is(jobs: Jobs) -> Waiting:
     """24.11 refuses these."""
     yield "PartitionConfig", jobs.submit(nodes="99")
     yield "PartitionConfig", jobs.submit(cpus_per_task=999)
 
 
-@_scene("JobHeldAdmin")
+@SCENES.add("JobHeldAdmin")
 def user_unknown_on_the_node(jobs: Jobs) -> Waiting:
     """slurmd cannot start the script, and slurmctld holds the job."""
     yield "JobHeldAdmin", jobs.submit(**ALICE)
 
 
-@_scene("Resources", "Priority", "Dependency", "None")
+@SCENES.add("Resources", "Priority", "Dependency", "None")
 def full_cluster(jobs: Jobs) -> Waiting:
     full = jobs.running(nodes="3", tasks=3, shared=["none"])
     yield "None", full
@@ -76,13 +60,13 @@ def full_cluster(jobs: Jobs) -> Waiting:
     yield "Dependency", jobs.submit(dependency="singleton")
 
 
-@_scene("Licenses")
+@SCENES.add("Licenses")
 def licence_in_use(jobs: Jobs) -> Waiting:
     jobs.running(licenses="matlab:1")
     yield "Licenses", jobs.submit(licenses="matlab:1")
 
 
-@_scene("NonZeroExitCode", "RaisedSignal", "DependencyNeverSatisfied")
+@SCENES.add("NonZeroExitCode", "RaisedSignal", "DependencyNeverSatisfied")
 def ends_badly(jobs: Jobs) -> Waiting:
     failed = jobs.submit(script="#!/bin/sh\nexit 1\n")
     yield "RaisedSignal", jobs.submit(script="#!/bin/sh\nkill -9 $$\n")
@@ -91,7 +75,7 @@ def ends_badly(jobs: Jobs) -> Waiting:
     yield "DependencyNeverSatisfied", jobs.submit(dependency=f"afterok:{failed}")
 
 
-@_scene("NodeDown")
+@SCENES.add("NodeDown")
 def its_node_is_set_down(jobs: Jobs) -> Waiting:
     """It ends as NODE_FAIL, although its `requeue` reads true: it has no script."""
     job = jobs.allocate(required_nodes=["n3"])
@@ -99,7 +83,7 @@ def its_node_is_set_down(jobs: Jobs) -> Waiting:
     yield "NodeDown", job
 
 
-@_scene("ReqNodeNotAvail", "Resources")
+@SCENES.add("ReqNodeNotAvail", "Resources")
 def nodes_drained_and_down(jobs: Jobs) -> Waiting:
     jobs.slurm.scontrol("update", "nodename=n3", "state=drain", "reason=x")
     jobs.slurm.scontrol("update", "nodename=n2", "state=down", "reason=x")
@@ -109,7 +93,7 @@ def nodes_drained_and_down(jobs: Jobs) -> Waiting:
     yield "Resources", jobs.submit(partition="two")
 
 
-@_scene("Reservation", "ReqNodeNotAvail", "Resources")
+@SCENES.add("Reservation", "ReqNodeNotAvail", "Resources")
 def reservations(jobs: Jobs) -> Waiting:
     jobs.reserve("later", "StartTime=now+3600", "Nodes=n1", "Users=root")
     jobs.reserve("others", "StartTime=now", "Nodes=n2", "Users=daemon")
@@ -118,7 +102,7 @@ def reservations(jobs: Jobs) -> Waiting:
     yield "Resources", jobs.submit(partition="two")
 
 
-@_scene("BadConstraints", "PartitionInactive")
+@SCENES.add("BadConstraints", "PartitionInactive")
 def taken_away_while_it_waits(jobs: Jobs) -> Waiting:
     jobs.slurm.update_slurm_node("n3", features=["old"], features_act=["old"])
     soon = number(int(time.time()) + 2)
@@ -128,7 +112,7 @@ def taken_away_while_it_waits(jobs: Jobs) -> Waiting:
     jobs.slurm.scontrol("update", "partitionname=one", "state=inactive")
 
 
-@_scene("BeginTime", "JobHeldUser")
+@SCENES.add("BeginTime", "JobHeldUser")
 def requeued(jobs: Jobs) -> Waiting:
     again, held = jobs.running(), jobs.running()
     jobs.slurm.scontrol("requeue", str(again))
@@ -139,5 +123,4 @@ def requeued(jobs: Jobs) -> Waiting:
 
 def seen_reasons() -> Mapping[str, frozenset[str]]:
     """Return the versions in which each reason was read."""
-    pairs = ((reason, scene.versions) for scene in SCENES for reason in scene.reasons)
-    return versions_by(pairs)
+    return versions_by(SCENES.versions())

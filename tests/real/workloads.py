@@ -260,22 +260,15 @@ class PodStage(Stage):
         It reports that its script has started, as ours do. It waits in a partition that is down, or
         runs `on` a host.
         """
-        where = {"required_nodes": [on.name]} if on is not None else {}
-        body = {
-            "name": name,
-            "admin_comment": admin_comment,
-            "current_working_directory": "/tmp",
-            "environment": ["A=b"],
-            "extra": ": started",
-            "partition": "off" if on is None else "high",
-            "memory_per_node": {"set": True, "number": 100},
-            "time_limit": {"set": True, "number": 60},
-            "standard_output": "/dev/null",
-            **where,
-        }
-        path = self.bed.slurm.path("job/submit")
-        request = {"script": "#!/bin/sh\nexec sleep 600\n", "job": body}
-        job = str(self.bed.slurm.rest.call("POST", path, request)["job_id"])
+        job = self.bed.slurm.submit(
+            "#!/bin/sh\nexec sleep 600\n",
+            name=name,
+            admin_comment=admin_comment,
+            extra=": started",
+            time_limit={"set": True, "number": 60},
+            partition="off" if on is None else "high",
+            **({"required_nodes": [on.name]} if on is not None else {}),
+        )
         if on is not None:
             eventually(lambda: state_of(self.bed, job) == "RUNNING", "the impostor runs")
         return job

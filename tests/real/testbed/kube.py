@@ -55,7 +55,6 @@ class KubeServer(KubeApi, Closing):
         certificates.make(self.directory)
         take = self._ports.take
         self._etcd_port, self._etcd_peer_port, self.port = take(), take(), take()
-        self._controller_manager_port = take()
         self.url = f"https://127.0.0.1:{self.port}"
         self.ca_file = self.directory / "ca.crt"
         self.admin_token = secrets.token_hex(16)
@@ -198,20 +197,12 @@ class KubeServer(KubeApi, Closing):
         directory = self.directory
         self._spawn(
             "kube-controller-manager",
-            f"--kubeconfig={kubeconfig}",
-            f"--authentication-kubeconfig={kubeconfig}",
-            f"--authorization-kubeconfig={kubeconfig}",
-            "--bind-address=127.0.0.1",
-            f"--secure-port={self._controller_manager_port}",
-            f"--cert-dir={directory}",
-            "--leader-elect=false",
+            *self._client_flags(kubeconfig),
             f"--service-account-private-key-file={directory / 'sa.key'}",
             f"--root-ca-file={self.ca_file}",
             "--use-service-account-credentials=true",
             f"--cluster-signing-cert-file={self.ca_file}",
             f"--cluster-signing-key-file={directory / 'ca.key'}",
-            "--kube-api-qps=1000",
-            "--kube-api-burst=2000",
             # Nobody renews the leases of fake Nodes.
             "--node-monitor-grace-period=24h",
         )
@@ -221,22 +212,21 @@ class KubeServer(KubeApi, Closing):
         binary = cache.kube_scheduler(self.version).path / "kube-scheduler"
         if not binary.exists():
             raise BedError(f"kube-scheduler {self.version} is not built: make testbed")
-        kubeconfig = self.admin_kubeconfig
-        self.daemons[binary.name] = self._sandbox.spawn(
-            binary.name,
-            [
-                binary,
-                f"--kubeconfig={kubeconfig}",
-                f"--authentication-kubeconfig={kubeconfig}",
-                f"--authorization-kubeconfig={kubeconfig}",
-                "--bind-address=127.0.0.1",
-                f"--secure-port={self._ports.take()}",
-                f"--cert-dir={self.directory}",
-                "--leader-elect=false",
-                "--kube-api-qps=1000",
-                "--kube-api-burst=2000",
-            ],
-        )
+        argv = [binary, *self._client_flags(self.admin_kubeconfig)]
+        self.daemons[binary.name] = self._sandbox.spawn(binary.name, argv)
+
+    def _client_flags(self, kubeconfig: Path) -> list[str]:
+        """Return the flags that kube-controller-manager and kube-scheduler share."""
+        kinds = ("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig")
+        return [
+            *(f"--{kind}={kubeconfig}" for kind in kinds),
+            "--bind-address=127.0.0.1",
+            f"--secure-port={self._ports.take()}",
+            f"--cert-dir={self.directory}",
+            "--leader-elect=false",
+            "--kube-api-qps=1000",
+            "--kube-api-burst=2000",
+        ]
 
     def _start_kubelet(self) -> None:
         module = [sys.executable, "-m", "tests.real.testbed.kubelet"]

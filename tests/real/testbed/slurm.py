@@ -256,6 +256,22 @@ class SlurmServer(Closing):
     def stop_slurmd(self, name: str, a_signal: signal.Signals = signal.SIGTERM) -> None:
         self.daemons[f"slurmd-{name}"].stop(a_signal, deadline_s=2)
 
+    def submit(self, script: str, **fields: Any) -> str:
+        """Submit a small job through slurmrestd; return its id. RestError if refused."""
+        job = {
+            "current_working_directory": "/tmp",
+            "environment": ["PATH=/usr/bin:/bin"],
+            "standard_output": "/dev/null",
+            "memory_per_node": {"set": True, "number": 100},
+            "requeue": False,
+            **fields,
+        }
+        body = {"script": script, "job": job}
+        return str(self.rest.call("POST", self.path("job/submit"), body)["job_id"])
+
+    def cancel(self, job: str) -> None:
+        self.rest.call("DELETE", self.path(f"job/{job}"))
+
     def report_gpus(self, name: str, *, one_only: bool) -> None:
         """Restart the slurmd of a node, which then finds one GPU, or all again."""
         whole = self.conf.gres_conf()
