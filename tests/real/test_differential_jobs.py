@@ -12,18 +12,14 @@ import pytest
 
 from tests.real.conftest import for_each_slurm
 from tests.real.job_sides import PLACE, EmbeddedJobs, Json, RealJobs, Side, Step, begin, conf, play
+from tests.real.slurm_jobs import SLEEP, number
 from tests.real.test_differential_slurm import Act, Rest, compare_traces, drain, get, post
 from tests.real.testbed import SlurmServer
 
 pytestmark = pytest.mark.real
 
-SLEEP = "#!/bin/sh\nexec sleep 6000\n"
 STUBBORN = "#!/bin/sh\ntrap '' TERM\nwhile true; do sleep 1; done\n"
-SMALL: Mapping[str, Json] = {
-    "cpus_per_task": 1,
-    "tasks": 1,
-    "memory_per_node": {"set": True, "number": 1000},
-}
+SMALL: Mapping[str, Json] = {"cpus_per_task": 1, "tasks": 1, "memory_per_node": number(1000)}
 WHOLE: Mapping[str, Json] = {"shared": ["none"], "required_nodes": ["n1"]}
 TICK = Act("wait", "2")
 
@@ -50,8 +46,8 @@ def _given(job: Mapping[str, Json]) -> Json:
     return {name: value for name, value in whole.items() if value is not None}
 
 
-def update(number: int, who: str = "root", **fields: Json) -> Rest:
-    return Rest("POST", f"job/@{number}", fields, who=who)
+def update(job: int, who: str = "root", **fields: Json) -> Rest:
+    return Rest("POST", f"job/@{job}", fields, who=who)
 
 
 def kill(**body: Json) -> Rest:
@@ -67,7 +63,7 @@ REFUSED: Sequence[Mapping[str, Json]] = (
     {"tres_per_node": "gres/gpu:a100:1"}, {"excluded_nodes": ["n[1-3]"]},
     {"excluded_nodes": ["nosuch"]}, {"required_nodes": ["nosuch"]},
     {"required_nodes": ["n1"], "excluded_nodes": ["n1"]}, {"cpus_per_task": 17},
-    {"memory_per_node": {"set": True, "number": 64001}}, {"nodes": "4"},
+    {"memory_per_node": number(64001)}, {"nodes": "4"},
     {"nodes": "4", "tasks": 4}, {"constraints": "nope"}, {"prefer": "nope"},
     {"partition": "nope"}, {"array": "x"}, {"array": "3-1"}, {"user_id": "nobody2"},
     {"current_working_directory": None}, {"extra": "x" * 1025}, {"name": "x" * 1025},
@@ -78,7 +74,7 @@ REFUSED: Sequence[Mapping[str, Json]] = (
 SCENARIOS: Mapping[str, Sequence[Step]] = {
     "a job with everything": [
         submit(name="x", comment="c", admin_comment='{"a":1}', extra="e",
-               time_limit={"set": True, "number": 5}, priority={"set": True, "number": 77},
+               time_limit=number(5), priority=number(77),
                required_nodes=["n[1-2]"], excluded_nodes=["n3"], nodes="2", tasks=2,
                tasks_per_node=1, tres_per_node="gres/gpu:1", requeue=False, user_id="65534",
                group_id="65534", account="a", qos="q"),
@@ -117,8 +113,8 @@ SCENARIOS: Mapping[str, Sequence[Step]] = {
         submit(flags=["EXTERNAL_JOB"], hold=True),
     ],
     "a held job": [
-        submit(hold=True), submit(hold=True, priority={"set": True, "number": 3}), TICK,
-        update(0, priority={"set": True, "number": 5}), update(0, hold=False), TICK,
+        submit(hold=True), submit(hold=True, priority=number(3)), TICK,
+        update(0, priority=number(5)), update(0, hold=False), TICK,
     ],
     "an allocation": [
         allocate(**WHOLE), allocate(required_nodes=["n1"]), allocate(flags=[], nodes="2", tasks=2),
@@ -129,8 +125,8 @@ SCENARIOS: Mapping[str, Sequence[Step]] = {
         submit(**WHOLE), RUNS, submit(**WHOLE), TICK, allocate(required_nodes=["n3"]),
         allocate(tres_per_node="gres/gpu:3"), allocate(partition="low"),
         allocate(partition="high", required_nodes=["n2"]),
-        allocate(required_nodes=["n3"], priority={"set": True, "number": 9}), allocate(hold=True),
-        kill_one("@1"), allocate(required_nodes=["n3"]),
+        allocate(required_nodes=["n3"], priority=number(9)), allocate(hold=True), kill_one("@1"),
+        allocate(required_nodes=["n3"]),
     ],
     "an allocation on what is drained": [
         drain("n1"), allocate(required_nodes=["n1"]), allocate(nodes="3", tasks=3),
@@ -139,38 +135,33 @@ SCENARIOS: Mapping[str, Sequence[Step]] = {
     ],
     "cancels": [
         submit(name="a"), submit(name="b"), submit(name="b", partition="low"),
-        until("0=RUNNING 1=RUNNING 2=RUNNING"),
-        kill(jobs=["@0"], job_name="wrong"), kill(jobs=["@0"], job_name="a"),
-        kill(jobs=["@0"], job_name="a"), kill(jobs=["@0", "@1"], job_name="b"),
-        kill(partition="low"), kill(job_name="nobody's"), kill(), kill(jobs=["x"]), kill(jobs=[""]),
-        kill(jobs=["99999"]), kill_one("99999"), kill_one("x"), kill(nosuch=1),
-        kill(job_name="b", nodes=["n3"]),
+        until("0=RUNNING 1=RUNNING 2=RUNNING"), kill(jobs=["@0"], job_name="wrong"),
+        kill(jobs=["@0"], job_name="a"), kill(jobs=["@0"], job_name="a"),
+        kill(jobs=["@0", "@1"], job_name="b"), kill(partition="low"), kill(job_name="nobody's"),
+        kill(), kill(jobs=["x"]), kill(jobs=[""]), kill(jobs=["99999"]), kill_one("99999"),
+        kill_one("x"), kill(nosuch=1), kill(job_name="b", nodes=["n3"]),
     ],
     "a cancel by state and by name": [
         submit(name="a"), submit(name="a", hold=True), submit(name="b"),
-        until("0=RUNNING 2=RUNNING"),
-        kill(jobs=["@0", "@2"], job_name="b", job_state=["PENDING"]),
+        until("0=RUNNING 2=RUNNING"), kill(jobs=["@0", "@2"], job_name="b", job_state=["PENDING"]),
         kill(job_name="a", job_state=["PENDING"]), kill(job_name="a"), kill(job_state=["nope"]),
         kill(jobs=["@1"], job_name="a", job_state=["PENDING"]),
     ],
     "a stubborn script": [
         submit(script=STUBBORN, **WHOLE), RUNS, Act("wait", "0.7"), kill_one("@0"), FLAGS,
-        Act("wait", "1"), FLAGS,
-        allocate(required_nodes=["n1"]),
+        Act("wait", "1"), FLAGS, allocate(required_nodes=["n1"]),
     ],
     "an array": [
         submit(array="0-3", name="arr", admin_comment="ac"), until("0_3=RUNNING"),
-        kill(jobs=["@0_1"]),
-        kill(jobs=["@0_2"], job_name="arr"), update(0, admin_comment="new"),
+        kill(jobs=["@0_1"]), kill(jobs=["@0_2"], job_name="arr"), update(0, admin_comment="new"),
         Rest("POST", "job/@0_3", {"extra": "x"}), kill(jobs=["@1"]), TICK,
-        kill(jobs=["@0"], job_name="arr"), kill_one("@0_3"), kill_one("@0_9"),
-        kill(jobs=["@1_0"]), get("job/@0_1"), get("job/@1_0"),
+        kill(jobs=["@0"], job_name="arr"), kill_one("@0_3"), kill_one("@0_9"), kill(jobs=["@1_0"]),
+        get("job/@0_1"), get("job/@1_0"),
     ],
     "an array that waits": [
         submit(array="0-4", cpus_per_task=16, name="big"), until("1_0=RUNNING 2_1=RUNNING"),
-        kill(jobs=["@0_4"]),
-        update(0, extra="e"), update(0, hold=True), update(0, hold=False), kill_one("@1"), TICK,
-        kill(jobs=["@0"], job_name="big"),
+        kill(jobs=["@0_4"]), update(0, extra="e"), update(0, hold=True), update(0, hold=False),
+        kill_one("@1"), TICK, kill(jobs=["@0"], job_name="big"),
     ],
     "arrays as they are spelled": [
         submit(array=text, hold=True) for text in ("0", "5", "1,3,7", "0-6:2", "0-3%2", "")
@@ -178,14 +169,13 @@ SCENARIOS: Mapping[str, Sequence[Step]] = {
     "updates of a job that waits": [
         submit(**WHOLE), RUNS, submit(**WHOLE), TICK,
         update(1, admin_comment="a", extra="e", comment="c", name="n"),
-        update(1, time_limit={"set": True, "number": 9}), update(1, time_limit={"number": 3}),
+        update(1, time_limit=number(9)), update(1, time_limit={"number": 3}),
         update(1, time_limit={"set": True, "infinite": True, "number": 0}),
         update(1, required_nodes=["nosuch"]), update(1, excluded_nodes=["n3"]),
         update(1, excluded_nodes=["nosuch"]), update(1, excluded_nodes=[]),
-        update(1, excluded_nodes=[""]),
-        update(1, excluded_nodes=["n3"]), update(1, excluded_nodes=""),
-        update(1, extra="half", required_nodes=["nosuch"]), update(1, nosuch=1),
-        update(1, tres_per_node="gres/gpu:1"), update(1, constraints="nope"),
+        update(1, excluded_nodes=[""]), update(1, excluded_nodes=["n3"]),
+        update(1, excluded_nodes=""), update(1, extra="half", required_nodes=["nosuch"]),
+        update(1, nosuch=1), update(1, tres_per_node="gres/gpu:1"), update(1, constraints="nope"),
         update(1, requeue=False), update(1, user_id="1001"), update(1, hold=True),
         update(1, priority=5), update(1, hold=False), update(1, extra="", comment=None),
         update(1, extra="x" * 1025), update(1, reservation="no"), update(1, partition="nope"),
@@ -194,7 +184,7 @@ SCENARIOS: Mapping[str, Sequence[Step]] = {
     ],
     "updates of a job that runs, or has ended": [
         submit(**WHOLE), RUNS, update(0, admin_comment="a", extra="e"),
-        update(0, time_limit={"set": True, "number": 9}), update(0, excluded_nodes=["n3"]),
+        update(0, time_limit=number(9)), update(0, excluded_nodes=["n3"]),
         update(0, cpus_per_task=2), update(0, constraints="nope"), update(0, requeue=False),
         update(0, hold=True), update(0, hold=False), kill_one("@0"), TICK, update(0, extra="x"),
         update(0), Rest("POST", "job/99999", {"extra": "e"}), Rest("POST", "job/x", {"extra": "e"}),
@@ -208,8 +198,8 @@ SCENARIOS: Mapping[str, Sequence[Step]] = {
         until("0=PREEMPTED 1=RUNNING"),
     ],
     "pushed out by an allocation": [
-        allocate(partition="low", **WHOLE), allocate(partition="high", **WHOLE),
-        Act("wait", "0.5"), allocate(partition="high", **WHOLE),
+        allocate(partition="low", **WHOLE), allocate(partition="high", **WHOLE), Act("wait", "0.5"),
+        allocate(partition="high", **WHOLE),
     ],
     "only as many as it takes": [
         submit(partition="low", required_nodes=["n1"], cpus_per_task=8),
@@ -222,23 +212,21 @@ SCENARIOS: Mapping[str, Sequence[Step]] = {
         submit(partition="again", **WHOLE), allocate(partition="again", required_nodes=["n2"]),
         RUNS, submit(partition="high", nodes="2", tasks=2, shared=["none"]), TICK, TICK,
     ],
-    "a grace": [
-        submit(partition="graced", **WHOLE), RUNS, submit(partition="high", **WHOLE), TICK,
-    ],
+    "a grace": [submit(partition="graced", **WHOLE), RUNS, submit(partition="high", **WHOLE), TICK],
     "suspended": [
         submit(required_nodes=["n1"], cpus_per_task=16, tres_per_node="gres/gpu:2"), RUNS,
         Act("suspend", "0"), update(0, extra="s"), Act("resume", "0"), Act("suspend", "0"),
         kill_one("@0"), until("0=CANCELLED"),
     ],
-    "requeued": [submit(required_nodes=["n1"]), RUNS, Act("wait", "0.7"), Act("requeue", "0"),
-                 TICK],
+    "requeued": [
+        submit(required_nodes=["n1"]), RUNS, Act("wait", "0.7"), Act("requeue", "0"), TICK,
+    ],
     "scripts that exit": [
         submit(script="#!/bin/sh\nexit 0\n"), Act("wait", "3"),
     ],
     "a node that goes down": [
         submit(required_nodes=["n3"]), submit(required_nodes=["n3"], requeue=False),
-        until("0=RUNNING 1=RUNNING"),
-        allocate(required_nodes=["n3"]), Act("kill slurmd", "n3"),
+        until("0=RUNNING 1=RUNNING"), allocate(required_nodes=["n3"]), Act("kill slurmd", "n3"),
         post("n3", state=["DOWN"], reason="x"), Act("start slurmd", "n3"),
     ],
     "who waits for a place keeps others waiting": [

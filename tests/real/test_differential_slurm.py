@@ -88,6 +88,14 @@ def undrain(name: str) -> Rest:
     return post(name, state=["UNDRAIN"])
 
 
+def resume(name: str) -> Rest:
+    return post(name, state=["RESUME"])
+
+
+def down(name: str, reason: str) -> Rest:
+    return post(name, state=["DOWN"], reason=reason)
+
+
 def scontrol(name: str, **fields: str) -> Act:
     return Act("scontrol", name, fields)
 
@@ -439,7 +447,7 @@ def reset(side: Side, *, calm: bool = True) -> None:
     """
     side.act(CANCEL)
     for name in NAMES:
-        side.rest(post(name, state=["RESUME"]))
+        side.rest(resume(name))
         side.rest(post(name, state=["UNDRAIN"], reason="reset", comment="", extra="", weight=1))
     if calm:
         side.act(SETTLE)
@@ -472,36 +480,30 @@ SCENARIOS: Mapping[str, Sequence[Step]] = {
     "a stray reason and then a drain without one": [
         post("n1", reason="r"), post("n1", state=["DRAIN"]), undrain("n1"),
     ],
-    "a resume of a drained node": [drain("n1"), post("n1", state=["RESUME"])],
-    "a resume of an idle node": [post("n1", state=["RESUME"]), post("n1", state=["RESUME"])],
+    "a resume of a drained node": [drain("n1"), resume("n1")],
+    "a resume of an idle node": [resume("n1"), resume("n1")],
     "a resume with a reason": [drain("n1"), post("n1", state=["RESUME"], reason="done")],
-    "down and back": [
-        post("n1", state=["DOWN"], reason="fan"), post("n1", state=["RESUME"]), SETTLE,
-    ],
-    "down without a reason": [post("n1", state=["DOWN"]), post("n1", state=["RESUME"])],
-    "down over a drain": [
-        drain("n1"), post("n1", state=["DOWN"], reason="fan"), post("n1", state=["RESUME"]),
-    ],
+    "down and back": [down("n1", "fan"), resume("n1"), SETTLE],
+    "down without a reason": [post("n1", state=["DOWN"]), resume("n1")],
+    "down over a drain": [drain("n1"), down("n1", "fan"), resume("n1")],
     "a drain over down, and undrained": [
-        post("n1", state=["DOWN"], reason="fan"), drain("n1", "d"), undrain("n1"),
-        post("n1", state=["RESUME"]),
+        down("n1", "fan"), drain("n1", "d"), undrain("n1"), resume("n1"),
     ],
     "a DOWN node returns with the ping after an undrain": [
-        post("n1", state=["DOWN"], reason="fan"), undrain("n1"), SETTLE,
+        down("n1", "fan"), undrain("n1"), SETTLE,
     ],
     "down again, twice": [
-        post("n1", state=["DOWN"], reason="a"), post("n1", state=["DOWN"], reason="b"),
-        post("n1", state=["IDLE"]), post("n1", state=["IDLE"]),
+        down("n1", "a"), down("n1", "b"), post("n1", state=["IDLE"]), post("n1", state=["IDLE"]),
     ],
     "fail and drain take each other's place": [
         post("n1", state=["FAIL"], reason="f"), drain("n1"), post("n1", state=["FAIL"]),
         undrain("n1"),
     ],
-    "fail and resume": [post("n1", state=["FAIL"], reason="f"), post("n1", state=["RESUME"])],
+    "fail and resume": [post("n1", state=["FAIL"], reason="f"), resume("n1")],
     "idle over a drain": [drain("n1"), post("n1", state=["IDLE"])],
     "future is out of sight": [
         drain("n1"), post("n1", state=["FUTURE"]), get("nodes/"), post("n1", comment="x"),
-        post("n1", state=["IDLE"]), drain("n1"), post("n1", state=["RESUME"]), SETTLE,
+        post("n1", state=["IDLE"]), drain("n1"), resume("n1"), SETTLE,
     ],
     "states that nobody may set": [
         post("n1", state=[state])
@@ -521,8 +523,8 @@ SCENARIOS: Mapping[str, Sequence[Step]] = {
         post("n1", state=["DRAIN", "DRAIN"], reason="dd"),
     ],
     "states in other clothes": [
-        post("n1", state="DRAIN", reason="s"), post("n1", state=["undrain"]),
-        post("n1", state=[]), post("n1", state=None), post("n1", state=5), post("n1", state=[""]),
+        post("n1", state="DRAIN", reason="s"), post("n1", state=["undrain"]), post("n1", state=[]),
+        post("n1", state=None), post("n1", state=5), post("n1", state=[""]),
     ],
     "comments come and go": [
         post("n1", comment="c"), post("n1", comment=""), post("n1", comment=None),
@@ -641,9 +643,9 @@ SCENARIOS: Mapping[str, Sequence[Step]] = {
         submit("n1", cpus=4), submit("n1", cpus=12), RUNNING, get("nodes/"), CANCEL, SETTLE,
     ],
     "a drain of a busy node": [
-        submit("n1"), RUNNING, drain("n1"), post("n1", state=["IDLE"]), undrain("n1"),
-        post("n1", state=["RESUME"]), drain("n1", "b"), post("n1", state=["RESUME"]),
-        post("n1", state=["FAIL"], reason="f"), undrain("n1"), CANCEL, SETTLE,
+        submit("n1"), RUNNING, drain("n1"), post("n1", state=["IDLE"]), undrain("n1"), resume("n1"),
+        drain("n1", "b"), resume("n1"), post("n1", state=["FAIL"], reason="f"), undrain("n1"),
+        CANCEL, SETTLE,
     ],
     "a start takes the stray reason away": [
         post("n1", reason="stray"), submit("n1"), RUNNING, post("n1", reason="again"), CANCEL,
@@ -651,17 +653,15 @@ SCENARIOS: Mapping[str, Sequence[Step]] = {
     ],
     "a stubborn job": [
         submit("n1", stubborn=True), RUNNING, get("nodes/"), drain("n1"), CANCEL,
-        get("jobs/state/"), undrain("n1"), post("n1", state=["IDLE"]), SETTLE,
-        get("jobs/state/"),
+        get("jobs/state/"), undrain("n1"), post("n1", state=["IDLE"]), SETTLE, get("jobs/state/"),
     ],
     "down kills": [
-        submit("n1", requeue=False), RUNNING, get("nodes/"),
-        post("n1", state=["DOWN"], reason="dead"), get("jobs/state/"), get("nodes/"),
-        post("n1", state=["RESUME"]), SETTLE, get("jobs/state/"),
+        submit("n1", requeue=False), RUNNING, get("nodes/"), down("n1", "dead"), get("jobs/state/"),
+        get("nodes/"), resume("n1"), SETTLE, get("jobs/state/"),
     ],
     "down on a partly used node, before a listing": [
-        submit("n1", cpus=4, requeue=False), RUNNING, get("nodes/"),
-        post("n1", state=["DOWN"], reason="dead"), get("nodes/"), post("n1", state=["RESUME"]),
+        submit("n1", cpus=4, requeue=False), RUNNING, get("nodes/"), down("n1", "dead"),
+        get("nodes/"), resume("n1"),
     ],
     "a job waits for a drained node": [
         drain("n1"), submit("n1"), SETTLE, SETTLE, get("jobs/state/"), undrain("n1"), RUNNING,
@@ -676,16 +676,15 @@ SCENARIOS: Mapping[str, Sequence[Step]] = {
     ],
     "a restart": [
         post("n1", comment="c", extra="e", weight=5), drain("n1"), post("n2", reason="stray"),
-        post("n3", state=["DOWN"], reason="dead"), RESTART, undrain("n1"),
+        down("n3", "dead"), RESTART, undrain("n1"),
     ],
     "a restart while a job runs": [submit("n1"), RUNNING, get("nodes/"), RESTART, CANCEL, SETTLE],
     "a dead slurmd": [
-        Act("kill slurmd", "n2"), undrain("n2"), drain("n2"),
-        post("n2", state=["DOWN"], reason="dead"), undrain("n2"), post("n2", state=["RESUME"]),
-        drain("n2"), Act("start slurmd", "n2"), SETTLE,
+        Act("kill slurmd", "n2"), undrain("n2"), drain("n2"), down("n2", "dead"), undrain("n2"),
+        resume("n2"), drain("n2"), Act("start slurmd", "n2"), SETTLE,
     ],
     "down and dead stays down": [
-        Act("kill slurmd", "n2"), post("n2", state=["DOWN"], reason="dead"), undrain("n1"), SETTLE,
+        Act("kill slurmd", "n2"), down("n2", "dead"), undrain("n1"), SETTLE,
         Act("start slurmd", "n2"), SETTLE,
     ],
 }  # fmt: skip
@@ -745,7 +744,7 @@ MACHINES: Mapping[str, Sequence[Step]] = {
     "drained on the way up": power_cycle("n2", late=[drain("n2", "k8s: c")]),
     "a text on the way up": power_cycle("n2", late=[post("n2", reason="k8s: c")]),
     "a machine with too few GPUs": [
-        Act("lose a gpu", "n1"), post("n1", state=["RESUME"]), post("n1", reason="k8s: mine"),
+        Act("lose a gpu", "n1"), resume("n1"), post("n1", reason="k8s: mine"),
         Act("find it again", "n1"), undrain("n1"),
     ],
     "too few GPUs under a drain": [
@@ -753,21 +752,20 @@ MACHINES: Mapping[str, Sequence[Step]] = {
         undrain("n1"),
     ],
     "a reboot called off by down and resume": [
-        Act("reboot", "n3"), until("n3", "REBOOT_ISSUED"), post("n3", state=["RESUME"]), SETTLE,
+        Act("reboot", "n3"), until("n3", "REBOOT_ISSUED"), resume("n3"), SETTLE,
     ],
     "a reboot of a drained node": [
         drain("n3", "k8s: c"), Act("reboot", "ASAP n3"), until("n3", "REBOOT_ISSUED"),
-        undrain("n3"), post("n3", state=["RESUME"]), SETTLE,
+        undrain("n3"), resume("n3"), SETTLE,
     ],
     "a reboot waits for a job": [
         submit("n1"), RUNNING, get("nodes/"), Act("reboot", "n1"), SETTLE, drain("n1", "k8s: c"),
-        undrain("n1"), CANCEL, until("n1", "REBOOT_ISSUED"), post("n1", state=["RESUME"]), SETTLE,
+        undrain("n1"), CANCEL, until("n1", "REBOOT_ISSUED"), resume("n1"), SETTLE,
     ],
     "power down, and a drain meanwhile": [
         post("n2", state=["POWER_DOWN"], reason="saving"), until("n2", "POWERING_DOWN"),
         until("n2", "POWERED_DOWN"), post("n2", reason="other"), drain("n2"), undrain("n2"),
-        post("n2", state=["RESUME"]), post("n2", state=["POWER_UP"]), until("n2", "POWERING_UP"),
-        post("n2", state=["RESUME"]),
+        resume("n2"), post("n2", state=["POWER_UP"]), until("n2", "POWERING_UP"), resume("n2"),
     ],
 }  # fmt: skip
 
@@ -832,18 +830,11 @@ def deaf(sides: tuple[Real, Embedded]) -> Iterator[Sequence[Side]]:
         side.act(Act("start slurmd", "n3"))
 
 
-def tidied(side: Side) -> None:
-    """Reset for the next seed, without waiting for pings."""
-    for name in NAMES:
-        side.rest(post(name, state=["RESUME"]))
-        side.rest(post(name, state=["UNDRAIN"], reason="reset", comment="", extra=""))
-
-
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_random_operations_get_the_same_answers(deaf: Sequence[Side], seed: int) -> None:
     random = Random(seed)
     for side in deaf:
-        tidied(side)
+        reset(side, calm=False)
     compare(deaf, [drawn(random) for _ in range(LENGTH)])
 
 

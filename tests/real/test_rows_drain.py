@@ -76,12 +76,6 @@ def test_a_node_that_went_down_since_the_last_poll_keeps_its_reason_S0(host: Hos
     assert "DRAIN" not in host.state
 
 
-def test_a_cordoned_node_is_drained_S1(host: Host) -> None:
-    host.cordon()
-    host.until_drained(CORDONED)
-    assert host.slurm["reason_set_by_user"] == "root"
-
-
 @pytest.mark.parametrize(
     "annotation", ["node.coreweave.cloud/cordonReason", "sunk.coreweave.com/cordon-reason"]
 )
@@ -99,6 +93,7 @@ def test_kubectl_cordon_drains_the_node_S1(host: Host, service: Service) -> None
     eventually(lambda: service.writes("drain", slurm_node=host.name), "the line of the log")
     (line,) = service.writes("drain", slurm_node=host.name)
     assert line["because"].startswith(f"drained: Node {host.name} is cordoned")
+    assert host.slurm["reason_set_by_user"] == "root"
     host.bed.kube.kubectl("uncordon", host.name)
     host.until_free()
 

@@ -197,13 +197,6 @@ async def test_a_foreign_drain_is_not_changed_S11_S15(
     assert [await read(client, name) for name in ("n1", "n2")] == before
 
 
-async def test_a_down_node_keeps_its_reason_S13(slurm: SlurmServer, client: SlurmClient) -> None:
-    """A DRAIN would overwrite it."""
-    slurm.update_slurm_node("n1", state=["DOWN"], reason="fan")
-    assert isinstance((await do(client, Drain("n1", CORDONED)))[0], Refused)
-    assert (await read(client, "n1")).reason == "fan"
-
-
 async def test_a_remaining_reason_of_ours_is_rewritten_S2(
     slurm: SlurmServer, client: SlurmClient
 ) -> None:

@@ -212,7 +212,7 @@ class KubeServer(KubeApi, Closing):
         binary = cache.kube_scheduler(self.version).path / "kube-scheduler"
         if not binary.exists():
             raise BedError(f"kube-scheduler {self.version} is not built: make testbed")
-        argv = [binary, *self._client_flags(self.admin_kubeconfig)]
+        argv: list[str | Path] = [binary, *self._client_flags(self.admin_kubeconfig)]
         self.daemons[binary.name] = self._sandbox.spawn(binary.name, argv)
 
     def _client_flags(self, kubeconfig: Path) -> list[str]:
