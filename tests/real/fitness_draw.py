@@ -91,9 +91,7 @@ class Draw:
         }
         if self._chance(0.5):
             terms = [self._term(pin, others) for _ in range(self._one((1, 1, 2, 3)))]
-            required = {
-                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}
-            }
+            required = {kube_objects.REQUIRED: {"nodeSelectorTerms": terms}}
             spec["affinity"] = {"nodeAffinity": required}
         return kube_objects.pod(name, namespace=NAMESPACE, labels={PIN: pin}, spec=spec)
 

@@ -164,10 +164,10 @@ class Service:
         with self.log_file.open("rb") as file:
             file.seek(since)
             whole, _, _ = file.read().rpartition(b"\n")
-        told = [_decode(line) for line in whole.splitlines()]
+        lines = [_decode(line) for line in whole.splitlines()]
         if event is not None:
             fields["event"] = event
-        return [line for line in told if fields.items() <= line.items()]
+        return [line for line in lines if fields.items() <= line.items()]
 
     def writes(self, action: str | None = None, *, since: int = 0, **fields: Any) -> list[Line]:
         """Return the log lines of writes with any outcome."""
@@ -181,18 +181,16 @@ class Service:
     def metrics(self) -> list[Any]:
         """Return every sample of /metrics."""
         _, text = self._get("metrics", "/metrics")
-        return [
-            sample for family in text_string_to_metric_families(text) for sample in family.samples
-        ]
+        families = text_string_to_metric_families(text)
+        return [sample for family in families for sample in family.samples]
 
     def metric(self, name: str, /, **labels: str) -> float:
         """Return the sum of the samples of this name with these labels."""
-        values = (
+        return sum(
             float(sample.value)
             for sample in self.metrics()
             if sample.name == name and labels.items() <= sample.labels.items()
         )
-        return sum(values)
 
     def write_count(self) -> float:
         """Return the number of writes since its start; reads do not count."""
@@ -258,7 +256,7 @@ def _argv(flags: dict[str, str]) -> list[str]:
 def _decode(line: bytes) -> Line:
     """Decode a line of the log; a line that is no JSON (a traceback) is its text."""
     try:
-        told = json.loads(line)
+        decoded = json.loads(line)
     except ValueError:
         return {"event": "not JSON", "text": line.decode(errors="replace")}
-    return told if isinstance(told, dict) else {"event": "not JSON", "text": str(told)}
+    return decoded if isinstance(decoded, dict) else {"event": "not JSON", "text": str(decoded)}

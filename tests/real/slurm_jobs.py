@@ -59,9 +59,8 @@ class Jobs:
 
     def submit(self, *, script: str = SLEEP, **fields: Any) -> int:
         """Submit a job and return its id. RestError if Slurm refuses it."""
-        return int(
-            self.call("POST", "job/submit", {"script": script, **described(fields)})["job_id"]
-        )
+        body = {"script": script, **described(fields)}
+        return int(self.call("POST", "job/submit", body)["job_id"])
 
     def allocate(self, **fields: Any) -> int:
         """Allocate a job at once and return its id. RestError if it cannot start."""

@@ -9,11 +9,12 @@ import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
 
-from sunk_sync.core.model.facts import Node, Observed, Pod
+from sunk_sync.core.model.facts import Node, Observed
 from sunk_sync.core.model.pod_spec import PodSpec
 from sunk_sync.core.translate.node_fit import Amounts, Demand, Reasons, why_none
 from sunk_sync.kube.decode.source_decoder import OFFERING_NODES, PODS
@@ -58,20 +59,19 @@ def settle(server: KubeServer, count: int) -> dict[str, Fate]:
     deadline_s = time.monotonic() + SETTLED_S
     while time.monotonic() < deadline_s:
         pods = server.rest.call("GET", f"{POD_PATH}?labelSelector={PIN}")["items"]
-        fates = {one["metadata"]["name"]: fate for one in pods if (fate := told(one))}
+        fates = {one["metadata"]["name"]: fate for one in pods if (fate := fate_of(one))}
         if len(fates) == count:
             return fates
         time.sleep(0.25)
     raise AssertionError(f"{len(fates)} of {count} Pods after {SETTLED_S} s")
 
 
-def told(pod: Any) -> Fate | None:
+def fate_of(pod: Any) -> Fate | None:
     if node := pod["spec"].get("nodeName"):
         return Fate(pod, node, "")
-    for condition in pod["status"].get("conditions", []):
-        if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
-            return Fate(pod, "", condition["message"])
-    return None
+    condition = kube_objects.conditions(pod).get("PodScheduled", {})
+    unfit = condition.get("reason") == "Unschedulable"
+    return Fate(pod, "", condition["message"]) if unfit else None
 
 
 class World:
@@ -101,18 +101,15 @@ class Round:
         self._world = world
         self._names = {name: f"p{turn}-{name}" for name in world.names}
         self._await_sight(f"{PROBE}{turn}")
-        pods = [
-            world.draw.pod(pod, pin=name, others=world.names) for name, pod in self._names.items()
-        ]
-        world.server.create(*pods)
+        draw = partial(world.draw.pod, others=world.names)
+        world.server.create(*(draw(pod, pin=name) for name, pod in self._names.items()))
         self._fates = settle(world.server, PAIRS)
 
     def _await_sight(self, probe: str) -> None:
         """Wait until the scheduler has seen everything: it binds a Pod that was created last."""
         server = self._world.server
-        server.create(
-            kube_objects.pod(probe, namespace=NAMESPACE, spec={"nodeSelector": {PIN: PROBE}})
-        )
+        spec = {"nodeSelector": {PIN: PROBE}}
+        server.create(kube_objects.pod(probe, namespace=NAMESPACE, spec=spec))
         deadline_s = time.monotonic() + SETTLED_S
         while not server.pod(probe, NAMESPACE)["spec"].get("nodeName"):
             assert time.monotonic() < deadline_s, "the scheduler does not schedule"
@@ -181,18 +178,20 @@ def test_node_fit_agrees_with_kube_scheduler_P7_P28(server: KubeServer) -> None:
     assert min(verdicts.values()) >= WORLDS * TURNS
 
 
-def node_fact(wire: Any) -> Node:
-    seen = OFFERING_NODES.object(json.dumps(wire).encode())
+def decoded(decoder: Any, wire: Any) -> Any:
+    seen = decoder.object(json.dumps(wire).encode())
     assert isinstance(seen, Observed), seen
-    assert isinstance(seen.row, Node)
     return seen.row
 
 
+def node_fact(wire: Any) -> Node:
+    node: Node = decoded(OFFERING_NODES, wire)
+    return node
+
+
 def spec_fact(wire: Any) -> PodSpec:
-    seen = PODS.object(json.dumps(wire).encode())
-    assert isinstance(seen, Observed), seen
-    assert isinstance(seen.row, Pod)
-    return seen.row.spec
+    spec: PodSpec = decoded(PODS, wire).spec
+    return spec
 
 
 def taken_by(pods: Iterable[Any]) -> dict[str, Amounts]:

@@ -70,9 +70,8 @@ def until_right(churn: Churn, when: str) -> None:
     """Wait until no host has a deviation."""
 
     def found() -> list[str]:
-        return [
-            fault for host in churn.hosts for fault in faults(host, churn.humans.get(host.name))
-        ]
+        humans = churn.humans
+        return [one for host in churn.hosts for one in faults(host, humans.get(host.name))]
 
     try:
         eventually(lambda: not found(), when, within_s=60)
@@ -90,11 +89,5 @@ def until_quiet(service: Service, hosts: list[Host]) -> None:
 
 
 def snapshot(hosts: list[Host]) -> dict[str, object]:
-    bed = hosts[0].bed
-    items = [
-        item
-        for path in ("/api/v1/nodes", "/api/v1/namespaces/slurm/pods")
-        for item in bed.kube.rest.call("GET", path)["items"]
-    ]
-    versions = {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in items}
-    return {"objects": versions, "drains": {host.name: host.drain for host in hosts}}
+    drains = {host.name: host.drain for host in hosts}
+    return {"objects": hosts[0].bed.kube.resource_versions("slurm"), "drains": drains}

@@ -116,6 +116,13 @@ def asks(name: str, *, limits: Json | None = None, **requests: Any) -> Json:
 
 
 DISK: Json = {"ephemeral-storage": "1M"}
+NODE_TERM: Json = {
+    "matchExpressions": [{"key": "n", "operator": "Gt", "values": ["3"]}],
+    "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}],
+}
+SPREAD: Json = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+SPREAD |= {"labelSelector": {}}
+APART: Json = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
 FULL: Json = {
     "containers": [
         asks("a", cpu="1500m", memory="1.5Gi"),
@@ -131,32 +138,10 @@ FULL: Json = {
     "schedulingGates": [{"name": "example.com/later"}],
     "priorityClassName": "system-node-critical",  # allowed in any namespace, without a quota
     "affinity": {
-        "nodeAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": {
-                "nodeSelectorTerms": [
-                    {
-                        "matchExpressions": [{"key": "n", "operator": "Gt", "values": ["3"]}],
-                        "matchFields": [
-                            {"key": "metadata.name", "operator": "In", "values": ["n1"]}
-                        ],
-                    }
-                ]
-            }
-        },
-        "podAntiAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": [
-                {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}}
-            ]
-        },
+        "nodeAffinity": {kube_objects.REQUIRED: {"nodeSelectorTerms": [NODE_TERM]}},
+        "podAntiAffinity": {kube_objects.REQUIRED: [APART]},
     },
-    "topologySpreadConstraints": [
-        {
-            "maxSkew": 1,
-            "topologyKey": "zone",
-            "whenUnsatisfiable": "DoNotSchedule",
-            "labelSelector": {},
-        }
-    ],
+    "topologySpreadConstraints": [SPREAD],
 }
 
 

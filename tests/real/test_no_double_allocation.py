@@ -80,15 +80,13 @@ WAYS = (
     Way("slurmd killed", end=lose_node),
     Way("requeued", end=requeue, kinds=("script",)),
 )
-FEW_WAYS = tuple(
-    way for way in WAYS if way.name in ("preempted", "cancelled", "Pod deleted", "requeued")
-)
+FEW = {"preempted", "cancelled", "Pod deleted", "requeued"}
 WAYS_BY_QOS = (
     Way("preempted by QOS", qos="low"),
     Way("preempted by QOS, GraceTime 4 s", qos="grace"),
     Way("preempted by QOS, REQUEUE", qos="again"),
 )
-SOME_WAYS = WAYS if ALL else FEW_WAYS
+SOME_WAYS = tuple(way for way in WAYS if ALL or way.name in FEW)
 SOME_WAYS_BY_QOS = WAYS_BY_QOS if ALL else WAYS_BY_QOS[:2]
 Case = tuple[str, bool]
 CASES: tuple[Case, ...] = (

@@ -199,14 +199,12 @@ def _server_side(stage: Stage) -> dict[str, Any]:
     This function reads the nodes itself: slurmctld counts one more listing.
     """
     rest, slurm = stage.bed.kube.rest, stage.bed.slurm
-    paths = ("/api/v1/nodes", f"/api/v1/namespaces/{NAMESPACE}/pods")
-    items = [item for path in paths for item in rest.call("GET", path)["items"]]
     rows = slurm.slurm_nodes()
     calls = slurm.run_in_root("sdiag")
     metrics = str(rest.call("GET", "/metrics"))
     applied = re.findall(r'^apiserver_request_total\{.*verb="APPLY".*\} (\d+)', metrics, re.M)
     return {
-        "objects": {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for item in items},
+        "objects": stage.bed.kube.resource_versions(NAMESPACE),
         "slurm_nodes": [(row["name"], row["state"], row["reason"], row["comment"]) for row in rows],
         "applied": sum(map(int, applied)),
         "updates": _count(calls, "REQUEST_UPDATE_NODE"),

@@ -11,6 +11,7 @@ import pytest
 from tests.real.conftest import Serve, with_settings
 from tests.real.service import MANIFESTS, Service
 from tests.real.stage import Host, eventually, stays
+from tests.real.testbed.kube_objects import REQUIRED
 from tests.real.workloads import FOREVER, KILL_WAIT_S, PodStage, replaced, state_of, workload_spec
 
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("scheduler")]
@@ -22,13 +23,8 @@ STRICT = {
     "refuse_static_cpu": "true",
     "priority_map": "urgent=partition=high,weighty=priority=4711",
 }
-AFFINITY = {
-    "podAntiAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": [
-            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}
-        ]
-    }
-}
+RULE = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}
+AFFINITY = {"podAntiAffinity": {REQUIRED: [RULE]}}
 
 
 @pytest.fixture
@@ -153,9 +149,8 @@ def test_hosts_that_cannot_take_the_pod_are_excluded_from_its_job_P7(pods: PodSt
     excluded = pods.expand(load.job["excluded_nodes"])
     assert excluded == names - {fit.name}
     assert not load.job["required_nodes"]
-    tolerant = pods.load(
-        nodeSelector={"pool": "seven"}, tolerations=[{"key": "test/broken", "operator": "Exists"}]
-    )
+    tolerations = [{"key": "test/broken", "operator": "Exists"}]
+    tolerant = pods.load(nodeSelector={"pool": "seven"}, tolerations=tolerations)
     tolerant.until_bound()
     assert pods.expand(tolerant.job["excluded_nodes"]) == names - {fit.name, tainted.name}
 
@@ -191,9 +186,8 @@ def test_nothing_is_submitted_while_no_host_fits_P7(pods: PodStage) -> None:
 def test_watch_all_pods_counts_pods_of_others_P28(pods: PodStage, schedule: Serve) -> None:
     full, other = pods.pool("eight")
     pods.bed.kube.kubectl("apply", "-k", MANIFESTS.parent / "all-pods")
-    theirs = pods.load(
-        nodeName=full.name, schedulerName="other", containers=pinned(cpu="15", memory="64Mi")
-    )
+    large = pinned(cpu="15", memory="64Mi")
+    theirs = pods.load(nodeName=full.name, schedulerName="other", containers=large)
     schedule(watch_all_pods="true")
     wanted = pinned(cpu="4", memory="64Mi")
     load = pods.load(nodeSelector={"pool": "eight"}, containers=wanted)

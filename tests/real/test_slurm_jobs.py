@@ -185,9 +185,8 @@ async def test_the_start_of_the_script_is_read_P24(side: Side, server: SlurmServ
 
 
 async def test_an_allocated_job_runs_on_its_nodes_in_the_response_P11a(side: Side) -> None:
-    one, gang = await side.make(
-        side.want("allocation"), side.want("allocation", replace(SMALL, slurm_nodes=3))
-    )
+    three = side.want("allocation", replace(SMALL, slurm_nodes=3))
+    one, gang = await side.make(side.want("allocation"), three)
     assert one.state == gang.state == {"RUNNING"}
     assert gang.slurm_nodes == ("n1", "n2", "n3")
     assert not gang.script

@@ -58,9 +58,8 @@ class KubeServer(KubeApi, Closing):
         self.url = f"https://127.0.0.1:{self.port}"
         self.ca_file = self.directory / "ca.crt"
         self.admin_token = secrets.token_hex(16)
-        (self.directory / "tokens.csv").write_text(
-            f'{self.admin_token},admin,admin-uid,"system:masters"\n'
-        )
+        tokens = f'{self.admin_token},admin,admin-uid,"system:masters"\n'
+        (self.directory / "tokens.csv").write_text(tokens)
         self.token_file = self.directory / "admin.token"
         self.token_file.write_text(self.admin_token)
         self.rest = Rest(
@@ -123,10 +122,8 @@ class KubeServer(KubeApi, Closing):
         self.daemons[name] = self._sandbox.spawn(name, [self._binaries / name, *flags])
 
     def _start_etcd(self) -> None:
-        url, peer_url = (
-            f"http://127.0.0.1:{port}" for port in (self._etcd_port, self._etcd_peer_port)
-        )
-        self.etcd_url = url
+        self.etcd_url = url = f"http://127.0.0.1:{self._etcd_port}"
+        peer_url = f"http://127.0.0.1:{self._etcd_peer_port}"
         self._spawn(
             "etcd",
             f"--data-dir={self.directory / 'etcd'}",

@@ -26,9 +26,8 @@ class KubeApi:
                 self.rest.call("POST", _collection(an_object), an_object)
             return
         with ThreadPoolExecutor(CONNECTIONS) as threads:
-            list(
-                threads.map(self._create_all, (objects[i::CONNECTIONS] for i in range(CONNECTIONS)))
-            )
+            parts = [objects[i::CONNECTIONS] for i in range(CONNECTIONS)]
+            list(threads.map(self._create_all, parts))
 
     def create_pod(self, pod: Object) -> str:
         """Create the Pod; return its UID."""
@@ -78,6 +77,14 @@ class KubeApi:
                 raise
             return None
 
+    def resource_versions(self, namespace: str) -> dict[str, str]:
+        """Return the versions of all Nodes and of the Pods of a namespace, by UID."""
+        paths = ("/api/v1/nodes", f"/api/v1/namespaces/{namespace}/pods")
+        found = [
+            item["metadata"] for path in paths for item in self.rest.call("GET", path)["items"]
+        ]
+        return {one["uid"]: one["resourceVersion"] for one in found}
+
     def cordon(self, name: str, *, unschedulable: bool = True) -> None:
         self.patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": unschedulable or None}})
 
@@ -126,9 +133,8 @@ class KubeApi:
         self._patch_status(f"/api/v1/namespaces/{namespace}/pods/{name}", status)
 
     def _patch_status(self, path: str, status: Object) -> None:
-        self.rest.call(
-            "PATCH", f"{path}/status", {"status": status}, content_type=STRATEGIC_MERGE_PATCH
-        )
+        body, kind = {"status": status}, STRATEGIC_MERGE_PATCH
+        self.rest.call("PATCH", f"{path}/status", body, content_type=kind)
 
     def token_for(
         self, service_account: str, namespace: str = "default", *, lifespan_s: int = 3600

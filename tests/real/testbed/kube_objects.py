@@ -6,6 +6,7 @@ from typing import Any
 Object = dict[str, Any]
 
 SLURMD_LABELS = {"app.kubernetes.io/component": "slurmd"}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 CONTAINER = {"name": "main", "image": "none.invalid/none:1"}
 
 
