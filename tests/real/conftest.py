@@ -112,8 +112,9 @@ def scheduler(schedule: Serve, settings: dict[str, str]) -> Service:
 
 
 @pytest.fixture
-def host(stage: Stage) -> Host:
-    """A machine that no other test uses."""
+def host(request: pytest.FixtureRequest) -> Host:
+    """A host that no other test uses, of the stage of this test."""
+    stage: Stage = request.getfixturevalue("pods" if "pods" in request.fixturenames else "stage")
     return stage.take()
 
 

@@ -184,10 +184,7 @@ class PodBed(Closing):
 
     def until(self, claim: Callable[[], Any], what: str, *, within_s: float = 30) -> None:
         """Wait for a claim; on failure show the jobs."""
-        try:
-            eventually(claim, f"{self.version}: {what}", within_s=within_s)
-        except AssertionError as error:
-            raise AssertionError(f"{error}; jobs: {self.states()}") from None
+        eventually(claim, f"{self.version}: {what}", within_s=within_s, show=self.states)
 
     def until_bound(self, *names: str, within_s: float = 30) -> None:
         what = f"{', '.join(names[:5])} bound"

@@ -34,12 +34,14 @@ CONF = (
 )
 
 
-def eventually(claim: Callable[[], Any], what: str, *, within_s: float = WITHIN_S) -> None:
-    """Wait until the claim is true; an AssertionError names the claim."""
+def eventually(
+    claim: Callable[[], Any], what: str, *, within_s: float = WITHIN_S, show: Any = str
+) -> None:
+    """Wait until the claim is true; an AssertionError names it, with what `show` returns."""
     try:
         wait_until(lambda: bool(claim()), what, deadline_s=within_s)
     except BedError as error:
-        raise AssertionError(str(error)) from None
+        raise AssertionError(f"{error} {show()}") from None
 
 
 def stays(claim: Callable[[], Any], *, for_s: float = STAYS_S) -> bool:
@@ -73,11 +75,7 @@ class Host:
         return known
 
     def until(self, claim: Callable[[], Any], *, within_s: float = WITHIN_S) -> None:
-        """As `eventually`; on failure the host is shown."""
-        try:
-            eventually(claim, "", within_s=within_s)
-        except AssertionError:
-            raise AssertionError(f"not within {within_s} s: {self!r}") from None
+        eventually(claim, f"not within {within_s} s", within_s=within_s, show=self.__repr__)
 
     def until_drained(self, reason: str, *, within_s: float = WITHIN_S) -> None:
         self.until(lambda: self.drained_as(reason), within_s=within_s)

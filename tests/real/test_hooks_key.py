@@ -69,12 +69,6 @@ def key(pods: PodStage) -> Iterator[Key]:
     install(pods.bed)
 
 
-@pytest.fixture
-def host(pods: PodStage) -> Host:
-    """A machine that no other test has used."""
-    return pods.take()
-
-
 def seconds_until_released(load: Load, host: Host) -> float:
     """From the moment in which the Pod is gone until its host is free of its job."""
     load.until(lambda: load.live and load.live[0]["job_state"] == ["RUNNING"])

@@ -32,12 +32,6 @@ def gateway(pods: PodStage) -> Iterator[Gateway]:
         yield made
 
 
-@pytest.fixture
-def host(pods: PodStage) -> Host:
-    """A machine that no other test has used."""
-    return pods.take()
-
-
 def warm_up(pods: PodStage, host: Host) -> None:
     """Bind and delete a Pod, so that the service is not new to Slurm."""
     first = pods.load(host)

@@ -19,11 +19,6 @@ from tests.real.workloads import FOREVER, Load, PodStage, all_jobs, lives, repla
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("scheduler")]
 
 
-@pytest.fixture
-def host(pods: PodStage) -> Host:
-    return pods.take()
-
-
 @pytest.fixture(scope="module")
 def timed(pods: PodStage) -> Iterator[Load]:
     """A Pod whose job has a short time limit; slurmctld checks only every 30 s."""

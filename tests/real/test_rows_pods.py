@@ -27,11 +27,6 @@ RULE = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels"
 AFFINITY = {"podAntiAffinity": {REQUIRED: [RULE]}}
 
 
-@pytest.fixture
-def host(pods: PodStage) -> Host:
-    return pods.take()
-
-
 def pinned(**resources: str) -> list[dict[str, Any]]:
     """Return a container of QoS class Guaranteed."""
     (container,) = workload_spec()["containers"]

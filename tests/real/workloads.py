@@ -63,11 +63,7 @@ class Load:
         return f"{self.path}: {told}"
 
     def until(self, claim: Any, *, within_s: float = 15.0) -> None:
-        """As `eventually`; on failure the Pod is shown."""
-        try:
-            eventually(claim, "", within_s=within_s)
-        except AssertionError:
-            raise AssertionError(f"not within {within_s} s: {self!r}") from None
+        eventually(claim, f"not within {within_s} s", within_s=within_s, show=self.__repr__)
 
     def until_bound(self, *, within_s: float = 15.0) -> str:
         """Wait for the binding; return its job id."""
