@@ -112,7 +112,6 @@ class Churn:
 
 
 def _if_there(act: Callable[[], None]) -> None:
-    """Run an operation, also if the Pod is gone."""
     try:
         act()
     except RestError as error:

@@ -75,7 +75,6 @@ class Page:
         self._checks, self._figures = self._checks or lines, self._figures or figures
 
     def log(self) -> None:
-        """What the log says since the section began."""
         lines = self.service.lines(since=self._since)
         kept = [line for line in lines if not is_shown(line)]
         self.text += block("log", [cut(json.dumps(line)) for line in kept], language="json")
@@ -134,7 +133,6 @@ def conditions_of(host: Host) -> str:
 
 
 def took_s(claim: Callable[[], Any], what: str) -> float:
-    """Seconds until it is so."""
     began_s = time.monotonic()
     eventually(claim, what, within_s=HEALS_WITHIN_S)
     return time.monotonic() - began_s
@@ -215,7 +213,6 @@ def terminated(page: Page) -> None:
 
 
 def record() -> str:
-    """The page, once everything broke and healed."""
     with Bed.start(conf=SlurmConf(slurmds=HOSTS)) as bed:
         install(bed)
         first, second, *_ = (Host(bed, name) for name in bed.slurm.conf.names)

@@ -74,7 +74,6 @@ class Draw:
         ]
 
     def residents(self, node: str) -> list[Object]:
-        """Return the Pods that are on the Node already."""
         return [
             kube_objects.pod(
                 f"{node}-{number}", namespace=NAMESPACE, node=node, spec=self._workload()
@@ -96,7 +95,6 @@ class Draw:
         return kube_objects.pod(name, namespace=NAMESPACE, labels={PIN: pin}, spec=spec)
 
     def _workload(self) -> Object:
-        """Return the containers, with init and sidecar containers."""
         workload: Object = {"containers": self._containers("main", self._one((1, 1, 2)))}
         if self._chance(0.3):
             workload["initContainers"] = self._containers("before", self._one((1, 2, 3)))

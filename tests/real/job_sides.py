@@ -62,7 +62,6 @@ _PASSING = {"COMPLETING", "CONFIGURING"}
 
 
 def conf_of(partition: Partition) -> str:
-    """Return a line of slurm.conf."""
     mode, grace_s = partition.preempt_mode, int(partition.grace_s)
     nodes = ",".join(partition.nodes) or "ALL"
     default = "YES" if partition.default else "NO"
@@ -89,8 +88,6 @@ class Side(base.Side, Protocol):
 
 
 class RealJobs(base.Real):
-    """The real Slurm."""
-
     first = 0
 
     def act(self, act: Act) -> Json:
@@ -108,7 +105,6 @@ class RealJobs(base.Real):
         return acts[act.what](act.on) if act.what in acts else super().act(act)
 
     def gated(self) -> None:
-        """Install a gate for each allocation; it is open."""
         folder = self.server.root / "opt/gate"
         folder.mkdir()
         folder.chmod(0o777)
@@ -277,7 +273,6 @@ def flags(side: Side) -> Json:
 
 
 def shown(side: Side, after: Step) -> Json:
-    """Return all jobs of this scenario and all nodes."""
     settled = isinstance(after, Act)
     states = {name: sorted(set(state) - _PASSING) for name, state in states_of(side).items()}
     jobs = {}
@@ -362,5 +357,4 @@ def begin(side: Side) -> None:
 
 
 def is_calm(side: Side) -> bool:
-    """Whether no job runs or ends."""
     return all(node["state"] == ["IDLE"] for node in nodes_of(side))

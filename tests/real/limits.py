@@ -192,7 +192,6 @@ REFUSALS = (
 
 
 def seen_reasons() -> Mapping[str, frozenset[str]]:
-    """Return the versions in which each reason was read."""
     return versions_by([*((reason, BOTH) for reason in LIMITED), *SCENES.versions()])
 
 

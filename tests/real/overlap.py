@@ -100,7 +100,6 @@ class Sampler:
             raise self.failure
 
     def summary(self) -> str:
-        """Describe the number and the spacing of the samples."""
         return "; ".join(f"{side}: {spacing(asked)}" for side, asked in self.asked.items())
 
     def _run(self, side: str, see: Callable[[HTTPConnection, float], None]) -> None:
@@ -140,7 +139,6 @@ class Sampler:
 
 
 def spacing(asked: list[float]) -> str:
-    """Return the intervals between these times."""
     gaps_ms = sorted(1000 * (later - earlier) for earlier, later in pairwise(asked))
     p99 = gaps_ms[int(len(gaps_ms) * 0.99)]
     median = statistics.median(gaps_ms)

@@ -156,7 +156,6 @@ class PodBed(Closing):
         return self.bed.kube.create_pod(pod)
 
     def pod(self, name: str) -> Any:
-        """Return the Pod; None if it is gone."""
         return self.bed.kube.pod_if_any(name, NAMESPACE)
 
     def annotate(self, name: str, **annotations: str) -> None:
@@ -172,18 +171,15 @@ class PodBed(Closing):
         return str(pod["spec"].get("nodeName", "")) if pod else ""
 
     def job_of(self, name: str) -> str:
-        """Return annotation job-id."""
         pod = self.pod(name)
         return (annotation(pod, "job-id") or "") if pod else ""
 
     def ours(self) -> list[Any]:
-        """Return all our Pods."""
         path = f"/api/v1/namespaces/{NAMESPACE}/pods"
         items = self._call("kube", "GET", path)["items"]
         return [one for one in items if one["spec"].get("schedulerName") == SCHEDULER]
 
     def until(self, claim: Callable[[], Any], what: str, *, within_s: float = 30) -> None:
-        """Wait for a claim; on failure show the jobs."""
         eventually(claim, f"{self.version}: {what}", within_s=within_s, show=self.states)
 
     def until_bound(self, *names: str, within_s: float = 30) -> None:
@@ -196,7 +192,6 @@ class PodBed(Closing):
         return self.bed.slurm.submit(stamp(name), **{"name": name, **where, **fields})
 
     def began(self, name: str) -> float | None:
-        """Return when the script of such a job started; None if it has not."""
         return stamped(self.bed.slurm, name)
 
     def cancel(self, job: str) -> None:
@@ -208,7 +203,6 @@ class PodBed(Closing):
         return list(self._call("slurm", "GET", self.bed.slurm.path("jobs/"))["jobs"])
 
     def states(self) -> dict[str, frozenset[str]]:
-        """Return the state of each job by id."""
         path = self.bed.slurm.path("jobs/state/")
         rows = self._call("slurm", "GET", path)["jobs"]
         return {str(row["job_id"]): frozenset(row["state"]) for row in rows}

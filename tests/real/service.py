@@ -72,7 +72,6 @@ class Service:
         """Where the log of the current process starts."""
 
     def start(self) -> Self:
-        """Start it; `wait_ready` waits."""
         assert not self.running
         self.begun = self.mark()
         with self.log_file.open("ab") as out:
@@ -87,8 +86,6 @@ class Service:
         return self
 
     def wait_ready(self, *, deadline_s: float = READY_DEADLINE_S) -> Self:
-        """Wait until /readyz answers 200."""
-
         def ready() -> bool:
             if not self.running:
                 raise BedError(f"the service ended:\n{self.tail()}")
@@ -129,22 +126,18 @@ class Service:
             self._process.wait()
 
     def send(self, a_signal: signal.Signals = signal.SIGTERM) -> None:
-        """Send a signal without waiting."""
         assert self._process is not None
         self._process.send_signal(a_signal)
 
     def wait_end(self, *, deadline_s: float = END_DEADLINE_S) -> int:
-        """Wait until it has ended; return the exit code."""
         assert self._process is not None
         return self._process.wait(deadline_s)
 
     def terminate(self) -> int:
-        """Send SIGTERM; return the exit code."""
         self.send()
         return self.wait_end()
 
     def restart(self) -> Self:
-        """Kill it, start it again, wait until it is ready."""
         self.kill9()
         return self.start().wait_ready()
 
@@ -179,7 +172,6 @@ class Service:
         return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-TAIL_LINES:])
 
     def metrics(self) -> list[Any]:
-        """Return every sample of /metrics."""
         _, text = self._get("metrics", "/metrics")
         families = text_string_to_metric_families(text)
         return [sample for family in families for sample in family.samples]
@@ -210,7 +202,6 @@ class Service:
         return self._get("health", "/livez")
 
     def _addresses(self) -> Line | None:
-        """Return the addresses that it listens on, from its log."""
         return next(iter(self.lines("metrics server open", since=self.begun)), None)
 
     def _get(self, server: str, path: str) -> tuple[int, str]:

@@ -83,7 +83,6 @@ class Jobs:
         return any({"ALLOCATED", "MIXED", "COMPLETING"} & set(state) for state in states)
 
     def reasons(self, job: int) -> set[str]:
-        """Return state_reason of the job, or of each task of an array."""
         return {one["state_reason"] for one in self.call("GET", f"job/{job}")["jobs"]}
 
     def until_it_waits(self, job: int, reason: str) -> None:
@@ -102,13 +101,11 @@ class Jobs:
         wait_until(claim, what, deadline_s=20)
 
     def running(self, **fields: Any) -> int:
-        """Submit a job; return its id when it runs."""
         job = self.submit(**fields)
         self.until(lambda: self.runs(job), f"job {job} runs")
         return job
 
     def reserve(self, name: str, *what: str) -> None:
-        """Make a reservation of an hour."""
         argv = ("create", "reservation", f"ReservationName={name}", "Duration=60", *what)
         self.slurm.scontrol(*argv)
 
@@ -143,7 +140,6 @@ class Scenes(list[Scene]):
         return lambda play: self.append(Scene(expected, play, versions))
 
     def versions(self) -> Iterator[tuple[Any, tuple[str, ...]]]:
-        """Yield each answer with its versions."""
         yield from ((answer, scene.versions) for scene in self for answer in scene.expected)
 
 

@@ -124,7 +124,6 @@ class Host:
         return "DRAIN" not in row["state"] and not row["reason"].startswith("k8s:")
 
     def update(self, **fields: str) -> None:
-        """Do `scontrol update nodename=…`."""
         words = [f"{name}={value}" for name, value in fields.items()]
         self.bed.slurm.scontrol("update", f"nodename={self.name}", *words)
 
@@ -252,7 +251,6 @@ class Stage(Closing):
         return SlurmConf(slurmds=HOSTS, external_nodes=CROWD, gpus=2, extra_lines=CONF)
 
     def settings(self, flags: Mapping[str, str]) -> dict[str, str]:
-        """Return all settings of a service with these flags."""
         return {**QUICK, **flags}
 
     @property
@@ -260,7 +258,6 @@ class Stage(Closing):
         return self.bed.slurm.version
 
     def take(self) -> Host:
-        """Return a host that no test has used."""
         name = next(self._fresh, None)
         assert name is not None, "all hosts of the stage are used: raise HOSTS"
         return Host(self.bed, name)
@@ -276,7 +273,6 @@ class Stage(Closing):
         return self.service.start().wait_ready().settle()
 
     def quit(self) -> None:
-        """End the service."""
         if self.service is not None:
             self.service.kill9()
             self.service = None

@@ -85,8 +85,6 @@ class Tap(Closing):
 
 
 class _Link:
-    """One connection and its current request."""
-
     def __init__(self, hook: Hook) -> None:
         self._hook = hook
         self._request: tuple[str, str] | None = None

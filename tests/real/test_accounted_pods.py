@@ -34,7 +34,6 @@ def message(bed: PodBed, name: str) -> str:
 
 
 def job(bed: PodBed, name: str) -> Any:
-    """Return the live job of the Pod."""
     (found,) = bed.live(name)
     return found
 

@@ -26,7 +26,6 @@ NO_DRAIN = {"node_not_ready_grace": "30m", "not_ready_grace": "30m"}
 
 
 def load_pool(pods: PodStage, pool: str, count: int) -> list[Load]:
-    """Create Pods that choose among the hosts of this pool."""
     return [pods.load(nodeSelector={"pool": pool}) for _ in range(count)]
 
 

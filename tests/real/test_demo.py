@@ -54,7 +54,6 @@ class Demo:
         return self._out.read_text()
 
     def wait_for(self, pattern: str, *, within_s: float = FIRST_LINES_S) -> str:
-        """Wait for the pattern in the output; return the first match."""
         eventually(lambda: re.search(pattern, self.text), pattern, within_s=within_s)
         return next(re.finditer(pattern, self.text)).group(0)
 
@@ -74,13 +73,11 @@ class Demo:
         return self.slurm(f"node/{name}")["nodes"][0]
 
     def jobs(self, name: str) -> list[tuple[str, str]]:
-        """Return node and state of the placeholders of this Pod."""
         every = self.slurm("jobs/")["jobs"]
         mine = [job for job in every if job["name"].startswith(f"k8s/default/{name}/")]
         return [(job["nodes"], job["job_state"][0]) for job in mine]
 
     def end(self) -> int:
-        """Send Ctrl-C; return the exit code."""
         self.process.send_signal(signal.SIGINT)
         return self.process.wait(10)
 

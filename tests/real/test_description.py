@@ -39,8 +39,6 @@ Job = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class TypedGpus(SlurmConf):
-    """Four a100 on each node."""
-
     slurmds: int = 4
     gpus: int = 4
     partitions: tuple[str, ...] = (

@@ -73,7 +73,6 @@ class Real:
         self._server.restart()
 
     def clean(self) -> None:
-        """Delete all objects of a scenario."""
         for path in (PODS, NODES, LEASES, EVENTS, EXTRA[0]):
             _, body = self.ask(Question(path=path))
             for item in json.loads(body)["items"]:

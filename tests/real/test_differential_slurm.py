@@ -121,8 +121,6 @@ CANCEL = Act("cancel all")
 
 
 class Side(Protocol):
-    """One of the two Slurms."""
-
     version: str
 
     def rest(self, step: Rest) -> tuple[int, str, bytes]:
@@ -190,8 +188,6 @@ def _plain_job(side: Side, job: Json) -> Json:
 
 
 class Real:
-    """The real slurmctld and slurmrestd."""
-
     def __init__(self, server: SlurmServer) -> None:
         self.server = server
         self.version = server.api_version
@@ -725,7 +721,6 @@ def reboot(name: str, *, first: Sequence[Step] = (), meanwhile: Sequence[Step] =
 
 
 def power_cycle(name: str, *, first: Sequence[Step] = (), late: Sequence[Step] = ()) -> list[Step]:
-    """Power down, power up, and return."""
     down = (post(name, state=["POWER_DOWN"]), until(name, "POWERED_DOWN"))
     up = (post(name, state=["POWER_UP"]), until(name, "POWERING_UP"))
     return [*first, *down, *up, *late, Act("boot", name)]

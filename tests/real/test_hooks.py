@@ -117,7 +117,6 @@ class HooksServer:
         return found
 
     def gate_calls(self, job: str) -> list[GateCall]:
-        """Return all calls of this job's gate so far."""
         return [one for _, one in self.news if isinstance(one, GateCall) and one.job_id == job]
 
     def let_go(self, job: str) -> None:
@@ -165,7 +164,6 @@ class Bed(Closing):
         return set(self.job(job)["job_state"])
 
     def until(self, claim: Callable[[], bool], what: str, *, deadline_s: float = 20) -> float:
-        """Wait for a claim; return the seconds."""
         began = time.monotonic()
         wait_until(claim, what, deadline_s=deadline_s)
         return time.monotonic() - began
@@ -193,7 +191,6 @@ class Bed(Closing):
         return at
 
     def clear(self) -> None:
-        """End all jobs; wait until every node is idle."""
         for job in self.jobs:
             with contextlib.suppress(RestError):
                 self.cancel(job)

@@ -67,8 +67,6 @@ def kill_once(service: Service, churn: Churn, moments: random.Random) -> None:
 
 
 def until_right(churn: Churn, when: str) -> None:
-    """Wait until no host has a deviation."""
-
     def found() -> list[str]:
         humans = churn.humans
         return [one for host in churn.hosts for one in faults(host, humans.get(host.name))]

@@ -110,7 +110,6 @@ async def watching(client: KubeClient, selection: Selection) -> AsyncIterator[Pi
 
 @pytest.fixture
 def node(kube: KubeServer, request: pytest.FixtureRequest) -> Iterator[Reference]:
-    """A Node for this test only."""
     name = f"n{abs(hash(request.node.nodeid)) % 10**8}"
     kube.add_nodes(name)
     yield Reference("Node", "", name, kube.node(name)["metadata"]["uid"])

@@ -44,7 +44,6 @@ class Place:
         return Reference("Pod", NAMESPACE, name, self.server.create_pod(made))
 
     def pod(self, name: str) -> Json:
-        """Return the Pod as the API server serves it."""
         served: Json = self.server.pod(name, NAMESPACE)
         return served
 
@@ -90,7 +89,6 @@ async def push_refused(place: Place, action: Action) -> Refused:
 
 
 async def read(place: Place, path: str, wire: Any) -> Any:
-    """Decode one object from the bytes of the server."""
     async with client_of(place.server) as client:
         seen: Observed | Unreadable | KubeError = await client.call(Request(path=path), wire.object)
     assert isinstance(seen, Observed), seen

@@ -64,7 +64,6 @@ DENIED = (
 
 @pytest.fixture(scope="module")
 def kube() -> Iterator[KubeServer]:
-    """A server of its own, with the manifests applied."""
     with KubeServer(kubelet=False) as server:
         server.kubectl("apply", "-k", str(MANIFESTS))
         server.ensure_namespace("elsewhere")

@@ -7,11 +7,13 @@ each possible way, and both sides are sampled every 40 ms (`overlap.py`).
 with QOS), whose tables are in docs/double-allocation.md.
 """
 
+import itertools
 import os
 import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -42,16 +44,8 @@ class Way:
     qos: str = ""
     """QOS of the other job, which preempts the placeholder."""
     end: Callable[[PodBed, Duel], None] | None = None
-    """None: the other job preempts it."""
+    """None: Slurm ends it."""
     kinds: tuple[str, ...] = ("allocation", "script", "external")
-
-
-def cancel(bed: PodBed, duel: Duel) -> None:
-    bed.cancel(bed.job_of(duel.pod))
-
-
-def delete(bed: PodBed, duel: Duel) -> None:
-    bed.delete_pod(duel.pod)
 
 
 def lose_node(bed: PodBed, duel: Duel) -> None:
@@ -66,17 +60,13 @@ def requeue(bed: PodBed, duel: Duel) -> None:
     bed.bed.slurm.scontrol("requeue", job)
 
 
-def nothing(bed: PodBed, duel: Duel) -> None:
-    """Do nothing; Slurm does it."""
-
-
 WAYS = (
     Way("preempted", "low"),
     Way("preempted, GraceTime 4 s", "grace"),
     Way("preempted, REQUEUE", "again"),
-    Way("cancelled", end=cancel),
-    Way("Pod deleted", end=delete),
-    Way("time limit", timeout="1", end=nothing),
+    Way("cancelled", end=lambda bed, duel: bed.cancel(bed.job_of(duel.pod))),
+    Way("Pod deleted", end=lambda bed, duel: bed.delete_pod(duel.pod)),
+    Way("time limit", timeout="1"),
     Way("slurmd killed", end=lose_node),
     Way("requeued", end=requeue, kinds=("script",)),
 )
@@ -88,16 +78,13 @@ WAYS_BY_QOS = (
 )
 SOME_WAYS = tuple(way for way in WAYS if ALL or way.name in FEW)
 SOME_WAYS_BY_QOS = WAYS_BY_QOS if ALL else WAYS_BY_QOS[:2]
-Case = tuple[str, bool]
-CASES: tuple[Case, ...] = (
+CASES: tuple[tuple[str, bool], ...] = (
     tuple((kind, gate) for gate in (True, False) for kind in ("allocation", "script", "external"))
     if ALL
     else (("allocation", True), ("script", False), ("allocation", False))
 )
 CASES_BY_QOS = CASES if ALL else CASES[:2]
-_number = iter(range(10**6))
-
-
+_number = itertools.count()
 CONF = pod_conf(len(SOME_WAYS) * len(DELAYS_S), kill_wait_s=KILL_WAIT_S)
 HOSTS_BY_QOS = len(SOME_WAYS_BY_QOS) * len(DELAYS_S)
 bed = for_each_slurm(lambda version: pod_bed(version, CONF))
@@ -150,11 +137,7 @@ def test_a_placeholder_without_a_script_cannot_be_requeued_P19(bed: PodBed, kind
 
 
 Fought = list[tuple[Way, int, Duel]]
-FIGURES: tuple[Callable[[Duel], float], ...] = (
-    lambda duel: duel.overlap_s,
-    lambda duel: duel.overlap_at_most_s,
-    lambda duel: duel.idle_s,
-)
+FIGURES = tuple(map(attrgetter, ("overlap_s", "overlap_at_most_s", "idle_s")))
 
 
 def fight(bed: PodBed, ways: Sequence[Way], kind: str) -> Fought:

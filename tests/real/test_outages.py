@@ -27,7 +27,6 @@ DEFAULT = {"slurm_poll_interval": f"{POLL_S:g}s"}
 
 @pytest.fixture
 def gateway(pods: PodStage) -> Iterator[Gateway]:
-    """A proxy before slurmrestd."""
     with Gateway(pods.bed.slurm.url) as made:
         yield made
 

@@ -45,7 +45,6 @@ Call = Callable[..., Any]
 
 @pytest.fixture
 def call(pods: PodStage) -> Call:
-    """The API server, as its administrator."""
     return pods.bed.kube.rest.call
 
 
@@ -55,7 +54,6 @@ def _allowed(pods: PodStage) -> None:
 
 
 def gang(pods: PodStage, name: str, size: int, *, namespace: str = NAMESPACE) -> list[Load]:
-    """Create this many Pods of a gang of two."""
     annotations = {"gang": name, "gang_size": "2"}
     return [pods.load(annotations=annotations, namespace=namespace) for _ in range(size)]
 
@@ -170,7 +168,6 @@ def test_a_failed_binding_rolls_back_the_gang_G4(pods: PodStage) -> None:
 
 
 def wait_for_policy(pods: PodStage) -> None:
-    """Wait until the policy applies."""
     host = pods.take()
     probe = pods.load(name="refused-0", schedulingGates=[], schedulerName="nobody")
 

@@ -351,7 +351,6 @@ def by_load(pods: PodStage, loads: list[Load]) -> list[list[Any]]:
 
 
 def place_of(load: Load, job: dict[str, Any]) -> tuple[int, int] | None:
-    """Return job or array id, and the task."""
     if load.uid not in job["admin_comment"]:
         return None
     uids = json.loads(job["admin_comment"])["sunk-sync"].get("uids", [])

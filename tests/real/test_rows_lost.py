@@ -49,7 +49,6 @@ class Loss:
     """When Pods were gone, until a moment after the first."""
 
     def watch(self) -> "Loss":
-        """Wait until one Pod is gone, and a moment longer."""
         eventually(self.gone, "a Pod ends", within_s=WITHIN_S)
         self.gone_after_s.append(time.monotonic() - self.at_s)
         stays(lambda: len(self.gone()) == 1, for_s=3)

@@ -357,7 +357,6 @@ def test_a_forbidden_read_by_name_is_no_absence_S20(stage: Stage, serve: Serve, 
 
 
 def _may(stage: Stage, standing: dict[str, list[dict[str, list[str]]]], *, get: bool) -> None:
-    """Grant or revoke the roles' right to read a Pod by name."""
     for role, rules in standing.items():
         changed = [rule if get else _without_get(rule) for rule in rules]
         stage.bed.kube.patch(f"{RBAC}/roles/{role}", {"rules": changed})

@@ -101,7 +101,6 @@ def running_on(bed: PodBed, name: str = POD) -> str:
 
 
 def jobs(bed: PodBed) -> dict[str, Any]:
-    """Return the live jobs by the name of their Pod."""
     live = {"PENDING", "RUNNING", "COMPLETING"}
     found = [job for job in bed.jobs() if live & set(job["job_state"])]
     return {job["name"].split("/")[2]: job for job in found}

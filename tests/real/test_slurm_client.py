@@ -90,7 +90,6 @@ own_server = for_each_slurm(
 
 @pytest.fixture
 async def client(slurm: SlurmServer) -> AsyncIterator[SlurmClient]:
-    """A client of the shared server, which is restored afterwards."""
     async with connected(slurm) as connection:
         yield connection
     for name, state in slurm.states().items():

@@ -33,7 +33,6 @@ def forget(bed: PodBed, service: Service) -> None:
 
 
 def fill(bed: PodBed) -> list[str]:
-    """Create a Pod for each host; return their names."""
     names = [f"p{number}" for number in range(PODS)]
     for name in names:
         bed.make_pod(name)

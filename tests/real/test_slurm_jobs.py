@@ -67,7 +67,6 @@ class Side:
         self.news.extend(news)
 
     async def jobs(self) -> dict[str, Job]:
-        """Make one full listing."""
         self.news.clear()
         asked = asyncio.ensure_future(self.poll.relist(time.monotonic()))
         await asyncio.sleep(0)
@@ -87,13 +86,11 @@ class Side:
         return outcomes
 
     async def refused(self, action: Action, number: int) -> None:
-        """Check that Slurm refuses it with this number."""
         (outcome,) = await self.do(action)
         assert isinstance(outcome, Refused)
         assert outcome.number == number
 
     async def fill(self) -> None:
-        """Occupy all nodes, so that jobs wait."""
         await self.make(self.want("allocation", replace(WHOLE, slurm_nodes=3)))
 
     async def make_tasks(self, count: int, description: JobDescription = WHOLE) -> list[Job]:
@@ -129,7 +126,6 @@ class Side:
 
 
 def job_in(outcome: Outcome) -> Job:
-    """Return the job of the outcome."""
     seen = outcome.seen[0]
     assert isinstance(seen, Observed)
     assert isinstance(seen.row, Job)
@@ -146,7 +142,6 @@ server = for_each_slurm(lambda version: SlurmServer(version, CONF), kube=None)
 
 @pytest.fixture
 async def side(server: SlurmServer) -> AsyncIterator[Side]:
-    """Our installation, on an empty cluster."""
     async with connected(server) as client:
         yield Side(client)
     clean(server)
@@ -159,7 +154,6 @@ def clean(server: SlurmServer) -> None:
 
 
 def foreign_allocation(server: SlurmServer) -> int:
-    """Allocate a running job of another user."""
     job = {**THEIRS, "immediate": True, "memory_per_node": {"set": True, "number": 100}}
     answer = server.rest.call("POST", server.path("job/allocate"), {"job": job})
     return int(answer["job_id"])
@@ -463,13 +457,11 @@ async def test_each_api_version_submits_and_ends_jobs(server: SlurmServer, place
 
 
 def is_ready(server: SlurmServer) -> bool:
-    """Whether all slurmd have registered since the start of slurmctld."""
     return not any({"UNKNOWN", "NOT_RESPONDING"} & set(state) for state in server.states().values())
 
 
 @pytest.fixture
 def thousand(server: SlurmServer) -> Iterator[None]:
-    """A thousand waiting tasks of another user."""
     body = {"script": SCRIPT, "job": {**THEIRS, "hold": True, "array": "0-999"}}
     server.rest.call("POST", server.path("job/submit"), body)
     yield

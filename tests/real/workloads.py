@@ -107,13 +107,11 @@ class Load:
 
     @property
     def message(self) -> str:
-        """Return why it is not scheduled."""
         status, _, message = self.condition("PodScheduled")
         return message if status == "False" else ""
 
     @property
     def disruption(self) -> tuple[str, str]:
-        """Return reason and message of DisruptionTarget."""
         status, reason, message = self.condition("DisruptionTarget")
         return (reason, message) if status == "True" else ("", "")
 
@@ -144,7 +142,6 @@ class Load:
         self.bed.kube.annotate_pod(self.name, self.namespace, {"testbed/end-delay-s": "0"})
 
     def bind_to(self, host: Host) -> None:
-        """Bind it, as another scheduler does."""
         target = {"apiVersion": "v1", "kind": "Node", "name": host.name}
         binding = {"metadata": {"name": self.name}, "target": target}
         path = f"/api/v1/namespaces/{self.namespace}/pods/{self.name}/binding"
@@ -161,7 +158,6 @@ class Load:
 
     @property
     def job(self) -> Job:
-        """Return its newest job."""
         return self.jobs[-1]
 
     def ended(self) -> bool:
@@ -242,7 +238,6 @@ class PodStage(Stage):
         return load, blocker
 
     def submit_above(self, host: Host) -> str:
-        """Submit a job that preempts those of partition low; return its id."""
         return self.submit("--exclusive", "-p", "high", "-w", host.name)
 
     def submit(self, *options: str) -> str:
@@ -270,7 +265,6 @@ class PodStage(Stage):
         return job
 
     def expand(self, listed: str | list[str]) -> set[str]:
-        """Expand a hostlist with Slurm's own command."""
         text = listed if isinstance(listed, str) else ",".join(listed)
         return set(self.bed.slurm.scontrol("show", "hostnames", text).split()) if text else set()
 
@@ -294,13 +288,11 @@ def workload_spec(cpu: str = "1", memory: str = "64Mi") -> dict[str, Any]:
 
 
 def all_jobs(bed: Bed) -> list[Job]:
-    """Return the records of all jobs by id."""
     found = bed.slurm.rest.call("GET", bed.slurm.path("jobs/?flags=ALL"))["jobs"]
     return sorted(found, key=lambda job: int(job["job_id"]))
 
 
 def state_of(bed: Bed, job: str) -> str:
-    """Return the state as squeue spells it; empty: gone."""
     return bed.slurm.squeue("-h", "-j", job, "-o", "%T").strip()
 
 

@@ -44,7 +44,6 @@ class Bed(Closing):
         return bed
 
     def close(self) -> None:
-        """Remove everything: processes, mounts, files, ports."""
         self.slurm.close()
         self.kube.close()
 

@@ -57,7 +57,6 @@ def _ensure_each(lane: Sequence[Job]) -> None:
 
 
 def _check(*requirements: Callable[[], None]) -> None:
-    """Raise one error with everything that is missing."""
     missing = []
     for requirement in requirements:
         try:

@@ -138,7 +138,6 @@ class KubeServer(KubeApi, Closing):
         )
 
     def start(self) -> None:
-        """Start kube-apiserver after `stop`, and wait until it is ready."""
         directory = self.directory
         self._spawn(
             "kube-apiserver",

@@ -30,7 +30,6 @@ class KubeApi:
             list(threads.map(self._create_all, parts))
 
     def create_pod(self, pod: Object) -> str:
-        """Create the Pod; return its UID."""
         return str(self.rest.call("POST", _collection(pod), pod)["metadata"]["uid"])
 
     def _create_all(self, objects: Iterable[Object]) -> None:
@@ -100,7 +99,6 @@ class KubeApi:
         self.patch(path, {"metadata": {"annotations": dict(annotations)}})
 
     def patch(self, path: str, patch: Object) -> None:
-        """Send a merge patch."""
         self.rest.call("PATCH", path, patch, content_type=MERGE_PATCH)
 
     def patch_pod(self, name: str, namespace: str, patch: Object) -> None:
@@ -119,7 +117,6 @@ class KubeApi:
         self.patch_pod_status(name, namespace, {"conditions": _readiness(ready=ready)})
 
     def end_pod(self, name: str, namespace: str = "default", *, phase: str) -> None:
-        """End the containers: phase Succeeded or Failed."""
         status = {"phase": phase, "conditions": _readiness(ready=False)}
         self.patch_pod_status(name, namespace, status)
 

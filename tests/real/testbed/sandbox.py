@@ -54,7 +54,6 @@ def sweep() -> list[Path]:
 
 
 def _new_directory(name: str) -> tuple[Path, int]:
-    """Return a new folder and a locked descriptor of it."""
     while True:
         directory = base() / f"{PREFIX}{name}-{secrets.token_hex(4)}"
         directory.mkdir(mode=0o755)
@@ -112,7 +111,6 @@ class Daemon:
             os.kill(self.pid, a_signal)
 
     def reap(self) -> None:
-        """Reap the process after its sandbox has ended."""
         self._enter.wait()
 
     def failed(self, what: str) -> BedError:

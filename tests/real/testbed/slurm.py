@@ -55,7 +55,6 @@ class SlurmServer(Closing):
             raise
 
     def _prepare(self, directory: Path) -> None:
-        """Fill the writable layer before it is mounted."""
         (directory / "lower").symlink_to(self._debian)
         for name in ("work", "root", "upper"):
             (directory / name).mkdir()
@@ -113,7 +112,6 @@ class SlurmServer(Closing):
 
     @property
     def init_pid(self) -> int:
-        """Return PID 1 of the namespaces of this Slurm, as seen from outside."""
         return self._sandbox.init_pid
 
     @property
@@ -147,17 +145,14 @@ class SlurmServer(Closing):
         return self.run_in_root("sacctmgr", "--immediate", "--quiet", *argv)
 
     def token(self, lifespan_s: int = 3600, *, user: str = "root") -> str:
-        """Return a new JWT for X-SLURM-USER-TOKEN."""
         answer = self.scontrol("token", f"username={user}", f"lifespan={lifespan_s}")
         return answer.strip().removeprefix("SLURM_JWT=")
 
     def slurm_node(self, name: str) -> Any:
-        """Return the one node of GET /slurm/API_VERSION/node/NAME."""
         answer = self.rest.call("GET", self.path(f"node/{name}"))
         return answer["nodes"][0]
 
     def slurm_nodes(self) -> Any:
-        """Return all nodes of GET /slurm/API_VERSION/nodes/."""
         return self.rest.call("GET", self.path("nodes/"))["nodes"]
 
     def update_slurm_node(self, names: str, **fields: Any) -> None:
@@ -209,13 +204,11 @@ class SlurmServer(Closing):
         return self.daemons[name]
 
     def start_mariadb(self) -> None:
-        """Start it and wait until it accepts connections."""
         daemon = self._spawn("mariadb", *accounting.MARIADBD)
         socket_path = self.root / accounting.SOCKET.lstrip("/")
         wait_until(socket_path.exists, "MariaDB's socket", deadline_s=30, daemons=[daemon])
 
     def start_slurmdbd(self) -> None:
-        """Start it and wait until it listens; its first start creates the tables."""
         daemon = self._spawn("slurmdbd", "slurmdbd", "-D")
         _wait_for_port(self.slurmdbd_port, daemon)
 
