@@ -53,9 +53,9 @@ def _allowed(pods: PodStage) -> None:
     allow(pods.bed, "gangs")
 
 
-def gang(pods: PodStage, name: str, size: int, *, namespace: str = NAMESPACE) -> list[Load]:
-    annotations = {"gang": name, "gang_size": "2"}
-    return [pods.load(annotations=annotations, namespace=namespace) for _ in range(size)]
+def member(pods: PodStage, gang: str, **more: Any) -> Load:
+    """Create a Pod of a gang of two."""
+    return pods.load(annotations={"gang": gang, "gang_size": "2"}, **more)
 
 
 def one_job(loads: list[Load]) -> Job:
@@ -70,13 +70,13 @@ def one_job(loads: list[Load]) -> Job:
 
 
 def test_a_complete_gang_gets_one_job_and_surplus_members_wait_G1_G7(pods: PodStage) -> None:
-    (first,) = gang(pods, "g1", 1)
+    first = member(pods, "g1")
     first.until(lambda: first.message.startswith("1 of the 2 Pods"))
     assert not first.jobs
-    (second,) = gang(pods, "g1", 1)
+    second = member(pods, "g1")
     job = one_job([first, second])
     assert {first.node, second.node} == set(pods.expand(job["nodes"]))
-    (third,) = gang(pods, "g1", 1)
+    third = member(pods, "g1")
     third.until(lambda: "as many Pods as its size" in third.message)
     third.until(lambda: third.events_of("FailedScheduling"))
     assert stays(lambda: not third.jobs and not third.node)
@@ -115,9 +115,8 @@ def test_a_pod_group_gives_the_size_G1(pods: PodStage) -> None:
 
 
 def test_an_invalid_member_refuses_the_whole_gang_by_name_G2(pods: PodStage) -> None:
-    annotations = {"gang": "g2", "gang_size": "2"}
-    good = pods.load(annotations=annotations)
-    bad = pods.load(annotations=annotations, terminationGracePeriodSeconds=300)
+    good = member(pods, "g2")
+    bad = member(pods, "g2", terminationGracePeriodSeconds=300)
     for load in (good, bad):
         load.until(lambda load=load: load.events_of("InvalidPod"))
         assert bad.name in load.message
@@ -127,8 +126,7 @@ def test_an_invalid_member_refuses_the_whole_gang_by_name_G2(pods: PodStage) -> 
 
 @pytest.mark.parametrize("how", ["a member deleted", "its job cancelled"])
 def test_a_gang_ends_as_a_whole_G3(pods: PodStage, how: str) -> None:
-    annotations = {"gang": f"g3{how[0]}", "gang_size": "2"}
-    loads = [pods.load(annotations=annotations, knobs=knobs) for knobs in ({}, FOREVER)]
+    loads = [member(pods, f"g3{how[0]}", knobs=knobs) for knobs in ({}, FOREVER)]
     job = one_job(loads)
     if how == "a member deleted":
         loads[0].delete()
@@ -158,9 +156,8 @@ def _binding_refused(call: Call) -> Iterator[None]:
 @pytest.mark.usefixtures("_binding_refused")
 def test_a_failed_binding_rolls_back_the_gang_G4(pods: PodStage) -> None:
     wait_for_policy(pods)
-    annotations = {"gang": "g4", "gang_size": "2"}
-    bound = pods.load(annotations=annotations)
-    refused = pods.load(annotations=annotations, name="refused-1")
+    bound = member(pods, "g4")
+    refused = member(pods, "g4", name="refused-1")
     eventually(lambda: bound.gone, f"rolled back: {bound} {refused}")
     eventually(refused.ended, f"its job ended: {refused}")
     assert refused.node == ""
@@ -173,10 +170,7 @@ def wait_for_policy(pods: PodStage) -> None:
 
     def denied() -> bool:
         try:
-            path = f"/api/v1/namespaces/{NAMESPACE}/pods/{probe.name}/binding?dryRun=All"
-            target = {"kind": "Node", "name": host.name}
-            body = {"metadata": {"name": probe.name}, "target": target}
-            pods.bed.kube.rest.call("POST", path, body)
+            probe.bind_to(host, dry_run=True)
         except RestError as error:
             return "not this one" in str(error)
         return False
@@ -186,18 +180,17 @@ def wait_for_policy(pods: PodStage) -> None:
 
 
 def test_the_largest_request_applies_on_each_node_G5(pods: PodStage) -> None:
-    annotations = {"gang": "g5", "gang_size": "2"}
-    small = pods.load(annotations=annotations)
-    large = pods.load(annotations=annotations, **workload_spec("3", "2Gi"))
+    small = member(pods, "g5")
+    large = member(pods, "g5", **workload_spec("3", "2Gi"))
     job = one_job([small, large])
     assert job["cpus"]["number"] == 6
     assert job["memory_per_node"]["number"] == 2048
 
 
 def test_the_same_name_in_two_namespaces_is_two_gangs_G6(pods: PodStage) -> None:
-    here, there = gang(pods, "g6", 1), gang(pods, "g6", 1, namespace="gangs")
+    here, there = [member(pods, "g6")], [member(pods, "g6", namespace="gangs")]
     for (load,) in (here, there):
         load.until(lambda load=load: load.message.startswith("1 of the 2 Pods"))
-    here += gang(pods, "g6", 1)
-    there += gang(pods, "g6", 1, namespace="gangs")
+    here.append(member(pods, "g6"))
+    there.append(member(pods, "g6", namespace="gangs"))
     assert one_job(here)["job_id"] != one_job(there)["job_id"]

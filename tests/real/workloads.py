@@ -141,11 +141,11 @@ class Load:
     def let_end(self) -> None:
         self.bed.kube.annotate_pod(self.name, self.namespace, {"testbed/end-delay-s": "0"})
 
-    def bind_to(self, host: Host) -> None:
+    def bind_to(self, host: Host, *, dry_run: bool = False) -> None:
         target = {"apiVersion": "v1", "kind": "Node", "name": host.name}
         binding = {"metadata": {"name": self.name}, "target": target}
         path = f"/api/v1/namespaces/{self.namespace}/pods/{self.name}/binding"
-        self.bed.kube.rest.call("POST", path, binding)
+        self.bed.kube.rest.call("POST", path + "?dryRun=All" * dry_run, binding)
 
     @property
     def jobs(self) -> list[Job]:
