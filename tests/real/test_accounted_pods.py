@@ -27,10 +27,10 @@ def service(bed: PodBed) -> Iterator[Service]:
         bed.clear()
 
 
-def message(bed: PodBed, name: str) -> str:
-    """Return the message of PodScheduled=False."""
+def shows(bed: PodBed, name: str, text: str) -> bool:
+    """Whether the message of PodScheduled=False contains the text."""
     one = conditions(bed.pod(name)).get("PodScheduled", {})
-    return str(one.get("message", "")) if one.get("status") == "False" else ""
+    return one.get("status") == "False" and text in one.get("message", "")
 
 
 def job(bed: PodBed, name: str) -> Any:
@@ -48,33 +48,26 @@ def test_an_unknown_account_or_qos_is_reported_and_can_be_corrected_P10(
     name = f"wrong-{field}"
     wrong: dict[str, Any] = {field: "nope"}
     bed.make_pod(name, **wrong)
-    bed.until(lambda: f"({number})" in message(bed, name), f"{number} is told")
-    assert f"annotation {PREFIX}{field}" in message(bed, name)
+    bed.until(lambda: shows(bed, name, f"({number})"), f"the Pod shows {number}")
+    assert shows(bed, name, f"annotation {PREFIX}{field}")
     bed.annotate(name, **{field: right})
     bed.until_bound(name)
     assert job(bed, name)[field] == right
 
 
 @pytest.mark.usefixtures("service")
-def test_a_pod_over_a_limit_waits_for_it_P1_P11a(bed: PodBed) -> None:
+def test_a_pod_over_a_limit_waits_for_it_or_for_an_edit_P1_P11a_P20(bed: PodBed) -> None:
     bed.make_pod("first", qos="single")
     bed.until_bound("first")
-    bed.make_pod("second", qos="single")
-    bed.until(lambda: "QOSMaxJobsPerUserLimit" in message(bed, "second"), "the limit is told")
-    assert "its user would have more running jobs than its QOS allows" in message(bed, "second")
-    bed.delete_pod("first")
-    bed.until_bound("second")
-
-
-@pytest.mark.usefixtures("service")
-def test_a_waiting_pod_gets_the_account_and_qos_of_its_edit_P20(bed: PodBed) -> None:
-    bed.make_pod("one", qos="single")
-    bed.until_bound("one")
-    bed.make_pod("edited", qos="single")
-    bed.until(lambda: "QOSMaxJobsPerUserLimit" in message(bed, "edited"), "it waits")
+    for name in ("second", "edited"):
+        bed.make_pod(name, qos="single")
+        bed.until(partial(shows, bed, name, "QOSMaxJobsPerUserLimit"), "it waits")
+        assert shows(bed, name, "its user would have more running jobs than its QOS allows")
     bed.annotate("edited", qos="high", account="games")
     bed.until_bound("edited")
     assert (job(bed, "edited")["qos"], job(bed, "edited")["account"]) == ("high", "games")
+    bed.delete_pod("first")
+    bed.until_bound("second")
 
 
 def test_jobs_hidden_from_the_token_do_not_count_as_lost_P30(bed: PodBed) -> None:

@@ -117,29 +117,23 @@ def points(writes: int) -> list[tuple[int, str]]:
 
 def strike_all(bed: PodBed, trap: Trap, where: list[tuple[int, str]]) -> None:
     print(f"SUNK_SYNC_SEED={SEED}")
-    told: Counter[str] = Counter()
+    struck: Counter[str] = Counter()
     faults = []
     for number, way in where:
         since = trap.service.mark()
-        fault = strike(bed, trap, number, way)
-        if fault:
+        trap.arm(number, way)
+        fault = ""
+        try:
+            live(bed, f"k{number}-{way}")
+        except (AssertionError, ValueError) as error:
+            fault = str(error) or repr(error)
             faults.append(f"killed {way} write {number}, {trap.struck or 'not yet'}: {fault}")
             print(faults[-1], *trap.seen, *trap.service.lines(since=since)[-60:], sep="\n")
             bed.clear()
         bed.say(f"{way} write {number}, {trap.struck or 'none'}: {fault or 'right'}")
-        told[f"{way} {trap.struck or '(no such write this time)'}"] += 1
-    bed.say(f"{len(where)} kills, {len(faults)} faults: {dict(sorted(told.items()))}")
+        struck[f"{way} {trap.struck or '(no such write this time)'}"] += 1
+    bed.say(f"{len(where)} kills, {len(faults)} faults: {dict(sorted(struck.items()))}")
     assert not faults, faults
-
-
-def strike(bed: PodBed, trap: Trap, number: int, way: str) -> str:
-    """Play one life with one kill; return what was wrong, empty if nothing."""
-    trap.arm(number, way)
-    try:
-        live(bed, f"k{number}-{way}")
-    except (AssertionError, ValueError) as error:
-        return str(error) or repr(error)
-    return ""
 
 
 def live(bed: PodBed, name: str) -> None:

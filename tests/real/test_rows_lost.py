@@ -87,8 +87,11 @@ def _lose(pods: PodStage, policy: str) -> Loss:
     return Loss(pods, service, hosts, loads, at_s, numbers[0])
 
 
+Losses = Callable[[str], Loss]
+
+
 @pytest.fixture(scope="module", params=SLURM_SUITES)
-def losses(request: pytest.FixtureRequest) -> Iterator[Callable[[str], Loss]]:
+def losses(request: pytest.FixtureRequest) -> Iterator[Losses]:
     """Return the loss of one policy; all three start at once."""
     require(kube=KUBE_DEFAULT, slurm=request.param)
     with ThreadPoolExecutor(3) as threads:
@@ -106,7 +109,7 @@ def lives(load: Load) -> bool:
     return bool(load.node) and not load.terminating
 
 
-def test_with_keep_the_pod_lives_and_its_host_is_drained_P30(losses: Callable[[str], Loss]) -> None:
+def test_with_keep_the_pod_lives_and_its_host_is_drained_P30(losses: Losses) -> None:
     loss = losses("keep")
     load, host = loss.loads[0], loss.hosts[0]
     assert host.free
@@ -120,20 +123,19 @@ def test_with_keep_the_pod_lives_and_its_host_is_drained_P30(losses: Callable[[s
 
 
 def test_a_foreign_job_with_our_former_id_is_never_touched_P23(
-    losses: Callable[[str], Loss],
+    losses: Losses,
 ) -> None:
     loss = losses("keep")
     load = loss.loads[1]
     assert loss.same_number in {one.annotation("job-id") for one in loss.loads[1:]} | {"1", "2"}
     load.delete()
     eventually(lambda: load.gone, "the Pod is gone")
-    running = lambda: state_of(loss.pods.bed, loss.same_number) == "RUNNING"  # noqa: E731
-    assert stays(running, for_s=1.5)
+    assert stays(lambda: state_of(loss.pods.bed, loss.same_number) == "RUNNING", for_s=1.5)
     assert not loss.service.writes("cancel-job")
     check_health(loss.service, since=0)
 
 
-def test_with_readopt_the_pod_gets_a_new_job_on_its_host_P30(losses: Callable[[str], Loss]) -> None:
+def test_with_readopt_the_pod_gets_a_new_job_on_its_host_P30(losses: Losses) -> None:
     loss = losses("readopt")
     for load, host in zip(loss.loads, loss.hosts, strict=False):
         load.until(lambda load=load: load.live, within_s=WITHIN_S)
@@ -147,7 +149,7 @@ def test_with_readopt_the_pod_gets_a_new_job_on_its_host_P30(losses: Callable[[s
     check_health(loss.service, since=0)
 
 
-def test_with_end_the_pods_end_one_a_minute_P30_P31(losses: Callable[[str], Loss]) -> None:
+def test_with_end_the_pods_end_one_a_minute_P30_P31(losses: Losses) -> None:
     loss = losses("end")
     (first_s,) = loss.gone_after_s
     assert first_s > 60

@@ -10,9 +10,8 @@ import pytest
 from tests.real.conftest import require
 from tests.real.pod_bed import EXTRA_LINES, PARTITIONS, PodBed, pod_bed
 from tests.real.service import Service, allow
-from tests.real.testbed import RestError, SlurmConf
+from tests.real.testbed import SlurmConf
 from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
-from tests.real.testbed.kube_api import MERGE_PATCH
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(200)]
 EXAMPLES = Path(__file__).with_name("examples")
@@ -65,7 +64,7 @@ def grow(bed: PodBed, name: str) -> None:
     status = {"status": {"capacity": ROOM, "allocatable": ROOM}}
     labels = {"metadata": {"labels": LABELS if name in LABELLED else {}}}
     for where, patch in ((f"{path}/status", status), (path, labels)):
-        bed.bed.kube.rest.call("PATCH", where, patch, content_type=MERGE_PATCH)
+        bed.bed.kube.patch(where, patch)
 
 
 @pytest.fixture
@@ -93,11 +92,8 @@ def apply(bed: PodBed, example: str, *, name: str = POD) -> None:
 
 def running_on(bed: PodBed, name: str = POD) -> str:
     """Return the Node on which the Pod runs; empty if it does not run."""
-    try:
-        pod = bed.bed.kube.pod(name, NAMESPACE)
-    except RestError:
-        return ""
-    return str(pod["spec"]["nodeName"]) if pod["status"]["phase"] == "Running" else ""
+    pod = bed.bed.kube.pod_if_any(name, NAMESPACE)
+    return str(pod["spec"]["nodeName"]) if pod and pod["status"]["phase"] == "Running" else ""
 
 
 def jobs(bed: PodBed) -> dict[str, Any]:
@@ -139,9 +135,5 @@ def test_a_pod_of_a_user_without_an_account_shows_it_P5(bed: PodBed) -> None:
     bed.bed.slurm.sacctmgr("delete", "user", "k8s")
     apply(bed, "single-gpu")
 
-    def messages() -> str:
-        pod = bed.bed.kube.pod(POD, NAMESPACE)
-        return " ".join(one.get("message", "") for one in pod["status"].get("conditions", []))
-
-    bed.until(lambda: "(2045)" in messages(), "it is told")
+    bed.until(lambda: "(2045)" in str(bed.bed.kube.pod(POD, NAMESPACE)["status"]), "it shows 2045")
     bed.bed.slurm.sacctmgr("add", "user", "k8s", "account=root")
