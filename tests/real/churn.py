@@ -1,4 +1,4 @@
-"""Random changes of both worlds, and the checks that must pass after them.
+"""Random changes of Kubernetes and Slurm, and the checks that must pass after them.
 
 The users here act on one host at a time and never within REST_S of a change in Kubernetes on the
 same host. What a human writes between our read and our write is lost (S0), and a test could not
@@ -22,7 +22,7 @@ Act = Callable[[Host], None]
 
 
 class Churn:
-    """A thread that changes both worlds at random; `humans` records who drained what."""
+    """A thread that changes both at random; `humans` records who drained what."""
 
     def __init__(self, hosts: list[Host], *, seed: int) -> None:
         self.hosts = hosts

@@ -195,8 +195,8 @@ def test_exclusive_has_the_meaning_of_slurm_P4(
         if refusal(action, version):
             assert (word, version) == ("topo", "v0.0.40")
             continue
-        told = server.scontrol("show", "job", str(submit(server, action, version)))
-        assert (shown_24 if server.version == "24.11" else shown_26) + " Contiguous" in told
+        text = server.scontrol("show", "job", str(submit(server, action, version)))
+        assert (shown_24 if server.version == "24.11" else shown_26) + " Contiguous" in text
 
 
 def test_cpus_memory_and_gpus_reach_slurm_P6(server: SlurmServer) -> None:

@@ -30,7 +30,9 @@ def until_lost(service: Service, source: str, *, since: int, within_s: float = 1
     lost = partial(service.lines, "source lost", source=source, since=since)
     eventually(lost, f"{source} lost", within_s=within_s)
     name = {"slurm_nodes": "slurm", "nodes": "kubernetes: nodes"}[source]
-    eventually(lambda: f"{name}: degraded: cannot be read: " in service.readyz_verbose()[1], "told")
+    eventually(
+        lambda: f"{name}: degraded: cannot be read: " in service.readyz_verbose()[1], "shown"
+    )
     assert service.readyz()[0] == 200
     assert service.livez()[0] == 200
     assert service.metric("sunk_sync_source_listed", source=source) == 0

@@ -25,9 +25,9 @@ from tests.real.testbed.cache import KUBE_DEFAULT
 
 pytestmark = pytest.mark.real
 
-WORLDS, TURNS = 4, 5
+CLUSTERS, TURNS = 4, 5
 PAIRS = 200
-"""Nodes of a world, and Pods of a round."""
+"""Nodes of a cluster, and Pods of a round."""
 SETTLED_S = 60
 POD_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
 NODE_PATH = "/api/v1/nodes"
@@ -74,7 +74,7 @@ def fate_of(pod: Any) -> Fate | None:
     return Fate(pod, "", condition["message"]) if unfit else None
 
 
-class World:
+class Cluster:
     """Nodes and the Pods on them."""
 
     def __init__(self, server: KubeServer, seed: int) -> None:
@@ -95,19 +95,19 @@ class World:
 
 
 class Round:
-    """One Pod for each Node of a world."""
+    """One Pod for each Node of a cluster."""
 
-    def __init__(self, world: World, turn: int) -> None:
-        self._world = world
-        self._names = {name: f"p{turn}-{name}" for name in world.names}
+    def __init__(self, cluster: Cluster, turn: int) -> None:
+        self._cluster = cluster
+        self._names = {name: f"p{turn}-{name}" for name in cluster.names}
         self._await_sight(f"{PROBE}{turn}")
-        draw = partial(world.draw.pod, others=world.names)
-        world.server.create(*(draw(pod, pin=name) for name, pod in self._names.items()))
-        self._fates = settle(world.server, PAIRS)
+        draw = partial(cluster.draw.pod, others=cluster.names)
+        cluster.server.create(*(draw(pod, pin=name) for name, pod in self._names.items()))
+        self._fates = settle(cluster.server, PAIRS)
 
     def _await_sight(self, probe: str) -> None:
         """Wait until the scheduler has seen everything: it binds a Pod that was created last."""
-        server = self._world.server
+        server = self._cluster.server
         spec = {"nodeSelector": {PIN: PROBE}}
         server.create(kube_objects.pod(probe, namespace=NAMESPACE, spec=spec))
         deadline_s = time.monotonic() + SETTLED_S
@@ -125,26 +125,26 @@ class Round:
             demand = Demand(spec)
             unfit = {
                 node.name: demand.reasons(node, self._taken(node.name))
-                for node in self._world.nodes.values()
+                for node in self._cluster.nodes.values()
             }
             reasons = unfit[name]
-            story = self._story(name, reasons)
-            assert bool(fate.node) == (not reasons), story
-            assert agreed(fate, spec, unfit.values()), story
+            details = self._details(name, reasons)
+            assert bool(fate.node) == (not reasons), details
+            assert agreed(fate, spec, unfit.values()), details
             verdicts.update(shortened(reasons) or ["fits"])
         return verdicts
 
     def _taken(self, name: str) -> Amounts:
-        return self._world.taken.get(name, ())
+        return self._cluster.taken.get(name, ())
 
-    def _story(self, name: str, reasons: Reasons) -> str:
+    def _details(self, name: str, reasons: Reasons) -> str:
         fate = self._fates[self._names[name]]
         theirs = fate.message or f"bound to {fate.node}"
-        spec, node = spec_fact(fate.pod), self._world.nodes[name]
+        spec, node = spec_fact(fate.pod), self._cluster.nodes[name]
         return f"ours: {reasons}\ntheirs: {theirs}\n{spec}\n{node}\ntaken: {self._taken(name)}"
 
     def clean(self) -> None:
-        self._world.server.rest.call("DELETE", f"{POD_PATH}?labelSelector={PIN}", NOW)
+        self._cluster.server.rest.call("DELETE", f"{POD_PATH}?labelSelector={PIN}", NOW)
 
 
 def agreed(fate: Fate, spec: PodSpec, unfit: Iterable[Reasons]) -> bool:
@@ -165,17 +165,17 @@ def shortened(reasons: Reasons) -> Reasons:
 @pytest.mark.timeout(600)
 def test_node_fit_agrees_with_kube_scheduler_P7_P28(server: KubeServer) -> None:
     verdicts: Counter[str] = Counter()
-    for seed in range(WORLDS):
-        world = World(server, seed)
+    for seed in range(CLUSTERS):
+        cluster = Cluster(server, seed)
         for turn in range(TURNS):
-            one = Round(world, turn)
+            one = Round(cluster, turn)
             verdicts += one.compare()
             one.clean()
-        world.clean()
+        cluster.clean()
     print(verdicts)
-    assert verdicts["fits"] >= PAIRS * WORLDS * TURNS // 10
+    assert verdicts["fits"] >= PAIRS * CLUSTERS * TURNS // 10
     assert len(verdicts) == 10
-    assert min(verdicts.values()) >= WORLDS * TURNS
+    assert min(verdicts.values()) >= CLUSTERS * TURNS
 
 
 def decoded(decoder: Any, wire: Any) -> Any:

@@ -231,8 +231,8 @@ def test_a_job_waits_at_the_gate_until_it_is_released_L7_L8(bed: Bed) -> None:
     assert at - allocated < 3
     ended = time.time()
     bed.cancel(job)
-    told, _ = bed.server.wait(JobNotice, job, "ended")
-    bed.say(f"cancelled → told of the end {1000 * (told - ended):.0f} ms")
+    ended_s, _ = bed.server.wait(JobNotice, job, "ended")
+    bed.say(f"cancelled → end reported {1000 * (ended_s - ended):.0f} ms")
 
 
 def test_delay_until_the_call_of_the_gate_L7(bed: Bed) -> None:
@@ -422,7 +422,9 @@ def test_a_placeholder_reports_its_start_P24_L6(bed: Bed) -> None:
     job = placeholder(bed, "k8s/ns/a/1")
     at, _ = bed.server.wait(JobNotice, job, "started")
     assert bed.job(job)["extra"] == "x: started"
-    bed.say(f"start of the job → told: {at - bed.job(job)['start_time']['number']:.1f} s (whole s)")
+    bed.say(
+        f"start of the job → reported: {at - bed.job(job)['start_time']['number']:.1f} s (whole s)"
+    )
 
 
 def test_each_task_of_an_array_reports_its_own_start_P24(bed: Bed) -> None:

@@ -51,7 +51,7 @@ def test_after_kills_at_random_moments_every_host_converges_F1(own_bed: Bed) -> 
 
 
 def kill_once(service: Service, churn: Churn, moments: random.Random) -> None:
-    """Kill the service while both worlds change; every third time kill it again at its start."""
+    """Kill the service amid changes; every third time kill it again at its start."""
     churn.begin()
     time.sleep(moments.uniform(0.02, 1.0))
     service.kill9()

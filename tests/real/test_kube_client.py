@@ -405,11 +405,11 @@ def is_cordoned(server: KubeServer, node: Reference) -> tuple[bool, bool]:
 async def test_a_repeated_event_is_counted_and_describe_shows_it(
     kube: KubeServer, node: Reference
 ) -> None:
-    kube.create(kube_objects.pod("told", node=node.name))
-    pod = kube.pod("told")
+    kube.create(kube_objects.pod("subject", node=node.name))
+    pod = kube.pod("subject")
     for reference in (
         node,
-        Reference("Pod", "default", "told", pod["metadata"]["uid"]),
+        Reference("Pod", "default", "subject", pod["metadata"]["uid"]),
         Reference("Namespace", "", "default", ""),
     ):
         say = RecordEvent(reference, "Warning", names.EVENT_CONFLICT, f"said of {reference.path}")
@@ -419,8 +419,8 @@ async def test_a_repeated_event_is_counted_and_describe_shows_it(
         events = kube.kubectl("get", "events", "-A", "-o", "name", "--field-selector", which)
         assert len(events.split()) == 1
     assert f"said of Node {node.name}" in kube.kubectl("describe", "node", node.name)
-    assert "said of Pod default/told" in kube.kubectl("describe", "pod", "told")
-    kube.delete_pod("told", grace_s=0)
+    assert "said of Pod default/subject" in kube.kubectl("describe", "pod", "subject")
+    kube.delete_pod("subject", grace_s=0)
 
 
 async def test_a_read_by_name_reports_presence_and_absence_S7(

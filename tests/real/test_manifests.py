@@ -119,9 +119,9 @@ def test_other_permissions_are_denied(
 
 
 def test_applying_the_manifests_again_changes_nothing(kube: KubeServer) -> None:
-    told = kube.kubectl("apply", "--validate=strict", "-k", str(MANIFESTS)).splitlines()
-    assert len(told) > 10
-    assert {line.split()[-1] for line in told} == {"unchanged"}
+    lines = kube.kubectl("apply", "--validate=strict", "-k", str(MANIFESTS)).splitlines()
+    assert len(lines) > 10
+    assert {line.split()[-1] for line in lines} == {"unchanged"}
 
 
 def test_pod_security_restricted_admits_the_pod(kube: KubeServer) -> None:

@@ -179,12 +179,12 @@ def test_a_pod_pending_deletion_is_marked_when_its_node_is_drained_and_idle_S6(
     host.until(lambda: "COMPLETING" in host.state)
     seen = set[tuple[bool, str | None]]()
 
-    def told() -> bool:
+    def is_marked() -> bool:
         row, drained = host.state, host.annotation("drained")[0]
         seen.add(("COMPLETING" in row and "COMPLETING" in host.state, drained))
         return drained == "true"
 
-    host.until(told)
+    host.until(is_marked)
     assert (True, "true") not in seen
     assert "COMPLETING" not in host.state
     assert service.writes("set-metadata", pod=f"slurm/{host.pod_name}", outcome="done")
@@ -246,8 +246,8 @@ def test_the_first_cause_sets_the_reason_with_one_write_per_change_S9(
     host.until_free()
     service.settle()
     done = service.writes(slurm_node=host.name, outcome="done")
-    told = [line["reason"] for line in done if line["action"] in ("drain", "undrain")]
-    assert told == [reason for _, reason in steps] + ["lifted, was k8s: node cordoned"]
+    reasons = [line["reason"] for line in done if line["action"] in ("drain", "undrain")]
+    assert reasons == [reason for _, reason in steps] + ["lifted, was k8s: node cordoned"]
 
 
 def test_a_change_of_a_lower_cause_writes_nothing_S9(host: Host) -> None:

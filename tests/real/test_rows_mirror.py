@@ -109,8 +109,8 @@ def test_at_most_one_write_a_second_and_the_latest_state_wins_M1(host: Host) -> 
     host.update(state="drain", reason="the last")
     host.until(lambda: {one.get("message") for one in host.pod_states.values()} == {"the last"})
     watching.join()
-    told = [json.dumps(pod["status"]["conditions"]) for pod in seen]
-    changes = 1 + sum(before != after for before, after in pairwise(told))
+    versions = [json.dumps(pod["status"]["conditions"]) for pod in seen]
+    changes = 1 + sum(before != after for before, after in pairwise(versions))
     assert flaps > seconds
     assert 3 <= changes <= seconds + 3, changes
 

@@ -53,14 +53,14 @@ class Load:
         self.uid = uid
 
     def __repr__(self) -> str:
-        told: dict[str, Any] = {"jobs": [brief(job) for job in self.jobs]}
+        known: dict[str, Any] = {"jobs": [brief(job) for job in self.jobs]}
         with suppress(RestError):
-            told["node"] = self.node
-            told["conditions"] = self.pod["status"].get("conditions")
-            told["annotations"] = self.pod["metadata"].get("annotations")
+            known["node"] = self.node
+            known["conditions"] = self.pod["status"].get("conditions")
+            known["annotations"] = self.pod["metadata"].get("annotations")
         with suppress(RestError):
-            told["events"] = self.events
-        return f"{self.path}: {told}"
+            known["events"] = self.events
+        return f"{self.path}: {known}"
 
     def until(self, claim: Any, *, within_s: float = 15.0) -> None:
         eventually(claim, f"not within {within_s} s", within_s=within_s, show=self.__repr__)
