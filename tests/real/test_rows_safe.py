@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 
 import pytest
@@ -307,7 +308,7 @@ def _states(stage: Stage) -> dict[str, tuple[bool, str]]:
     return {row["name"]: ("DRAIN" in row["state"], row["reason"]) for row in rows}
 
 
-@pytest.fixture
+@contextmanager
 def without_role(stage: Stage) -> Iterator[None]:
     """Take the right to list Pods from the account; give it back afterwards."""
     rest = stage.bed.kube.rest
@@ -315,19 +316,20 @@ def without_role(stage: Stage) -> Iterator[None]:
     bindings = [rest.call("GET", path) for path in paths]
     for path in paths:
         rest.call("DELETE", path)
-    yield
-    stage.quit()
-    for binding in bindings:
-        binding["metadata"] = {"name": binding["metadata"]["name"], "namespace": NAMESPACE}
-        rest.call("POST", f"{RBAC}/rolebindings", binding)
+    try:
+        yield
+    finally:
+        for binding in bindings:
+            binding["metadata"] = {"name": binding["metadata"]["name"], "namespace": NAMESPACE}
+            rest.call("POST", f"{RBAC}/rolebindings", binding)
 
 
-@pytest.mark.usefixtures("without_role")
 def test_a_forbidden_listing_is_no_absence_S20(stage: Stage) -> None:
     stage.quit()
     before = _states(stage)
-    service = Service(stage.bed, **{**QUICK, "log_level": "debug"}).start()
-    try:
+    service = Service(stage.bed, **{**QUICK, "log_level": "debug"})
+    with without_role(stage), ExitStack() as end:
+        end.callback(service.start().kill9)
         eventually(lambda: service.lines("source lost", source="slurmd_pods"), service.tail())
         time.sleep(1.0)
         status, text = service.readyz_verbose()
@@ -335,8 +337,6 @@ def test_a_forbidden_listing_is_no_absence_S20(stage: Stage) -> None:
         assert "kubernetes: slurmd pods: failed: not listed yet" in text
         assert _states(stage) == before
         assert service.write_count() == 0
-    finally:
-        service.kill9()
 
 
 def test_a_forbidden_read_by_name_is_no_absence_S20(stage: Stage, serve: Serve, host: Host) -> None:
