@@ -51,18 +51,22 @@ QOS = {
 }
 
 
-def install_scripts(slurm: SlurmServer, key: bytes, **settings: str) -> None:
-    """Copy our scripts, write their token and sunk-sync.conf, and make room for stamps."""
+def install_scripts(slurm: SlurmServer, key: bytes) -> None:
+    """Copy our scripts, write their token, and make room for stamps."""
     folder, out = slurm.root / FOLDER.lstrip("/"), slurm.root / OUT.lstrip("/")
     folder.mkdir(exist_ok=True)
     for script in (REPOSITORY / "deploy" / "slurm").glob("*.sh"):
         shutil.copy(script, folder)
     (folder / "token").write_text(make_token(key, GATE) + "\n")
-    given = {"token-file": f"{FOLDER}/token", **settings}
-    lines = [f"{name.replace('_', '-')} = {value}\n" for name, value in given.items()]
-    (folder / "sunk-sync.conf").write_text("".join(lines))
     out.mkdir(exist_ok=True)
     out.chmod(0o777)
+
+
+def configure_scripts(slurm: SlurmServer, **settings: str) -> None:
+    """Write sunk-sync.conf."""
+    given = {"token-file": f"{FOLDER}/token", **settings}
+    lines = [f"{name.replace('_', '-')} = {value}\n" for name, value in given.items()]
+    (slurm.root / FOLDER.lstrip("/") / "sunk-sync.conf").write_text("".join(lines))
 
 
 def stamp(name: str) -> str:
@@ -101,7 +105,8 @@ class PodBed(Closing):
         self.key_file.write_bytes(self.key)
         self._connections: dict[str, HTTPConnection] = {}
         install(bed)
-        install_scripts(bed.slurm, self.key, url=f"http://127.0.0.1:{self.hooks_port}")
+        install_scripts(bed.slurm, self.key)
+        configure_scripts(bed.slurm, url=f"http://127.0.0.1:{self.hooks_port}")
 
     @property
     def version(self) -> str:
