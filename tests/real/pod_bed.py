@@ -51,7 +51,7 @@ QOS = {
 }
 
 
-def install_scripts(slurm: SlurmServer, key: bytes) -> None:
+def copy_scripts(slurm: SlurmServer, key: bytes) -> None:
     """Copy our scripts, write their token, and make room for stamps."""
     folder, out = slurm.root / FOLDER.lstrip("/"), slurm.root / OUT.lstrip("/")
     folder.mkdir(exist_ok=True)
@@ -105,7 +105,7 @@ class PodBed(Closing):
         self.key_file.write_bytes(self.key)
         self._connections: dict[str, HTTPConnection] = {}
         install(bed)
-        install_scripts(bed.slurm, self.key)
+        copy_scripts(bed.slurm, self.key)
         configure_scripts(bed.slurm, url=f"http://127.0.0.1:{self.hooks_port}")
 
     @property

@@ -22,14 +22,7 @@ from sunk_sync.server.tokens import make_token, new_key
 from sunk_sync.settings.types import Address
 from sunk_sync.telemetry.exchange import Called
 from tests.real.conftest import for_each_slurm
-from tests.real.pod_bed import (
-    FOLDER,
-    GATE_LINES,
-    configure_scripts,
-    install_scripts,
-    stamp,
-    stamped,
-)
+from tests.real.pod_bed import FOLDER, GATE_LINES, configure_scripts, copy_scripts, stamp, stamped
 from tests.real.testbed import SlurmConf, SlurmServer
 from tests.real.testbed.closing import Closing
 from tests.real.testbed.rest import RestError
@@ -141,7 +134,7 @@ class Bed(Closing):
         self.jobs: list[str] = []
         self.server = HooksServer()
         self.slurm = SlurmServer(version, SlurmConf(slurmds=3, kill_wait_s=KILL_WAIT_S))
-        install_scripts(self.slurm, self.server.key)
+        copy_scripts(self.slurm, self.server.key)
 
     def install(self, *lines: str, **settings: str) -> None:
         """Write slurm.conf with these lines and sunk-sync.conf with these settings."""

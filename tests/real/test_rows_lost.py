@@ -122,9 +122,7 @@ def test_with_keep_the_pod_lives_and_its_host_is_drained_P30(losses: Losses) -> 
     host.until_free()
 
 
-def test_a_foreign_job_with_our_former_id_is_never_touched_P23(
-    losses: Losses,
-) -> None:
+def test_a_foreign_job_with_our_former_id_is_never_touched_P23(losses: Losses) -> None:
     loss = losses("keep")
     load = loss.loads[1]
     assert loss.same_number in {one.annotation("job-id") for one in loss.loads[1:]} | {"1", "2"}
