@@ -9,12 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from sunk_sync.core.graph.graph import Graph
-from sunk_sync.core.model.actions import (
-    Action,
-    RecordEvent,
-    Relist,
-    target_of,
-)
+from sunk_sync.core.model.actions import Action, RecordEvent, Relist, target_of
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import GetResult, News
 from sunk_sync.core.model.keys import Key

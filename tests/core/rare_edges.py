@@ -23,12 +23,13 @@ from tests.kit.build import (
     node,
     pod,
     room,
+    running,
     slurm_node,
     slurmd_pod,
 )
 
 ONE, OTHER = pod(), pod("other", node_name="kn1", job_id="8")
-RUNS = job(OTHER, job_id="8", state="RUNNING", slurm_nodes=("n1",))
+RUNS = running(OTHER, job_id="8")
 
 
 def core(*rows: Row, **chosen: Any) -> Core:
@@ -42,9 +43,7 @@ def right(world: Core) -> None:
 def lost(*rows: Row) -> Core:
     """A Pod on Node kn1 without a job, to be readopted."""
     world = Core(*rows, OTHER, lost_job="readopt")
-    for begun_s in (1001.0, 1061.0):
-        world.now = begun_s
-        world.see(*listing("jobs", begun_s=begun_s))
+    world.lose_jobs()
     assert world.workload_wants(OTHER, SubmitJob)
     return world
 
@@ -75,7 +74,7 @@ def a_pods_node_names_another_host() -> None:
 def a_pods_node_becomes_a_slurm_node() -> None:
     """P18: now it is known that its job is elsewhere."""
     stray = pod("stray", node_name="kn5", job_id="8")
-    runs = job(stray, job_id="8", state="RUNNING", slurm_nodes=("n1",))
+    runs = running(stray, job_id="8")
     world = core(node("kn5", offer=OFFER), stray, runs)
     assert not world.workload_wants(stray, CancelJob)
     world.see(slurm_node("kn5"))
@@ -87,8 +86,7 @@ def a_listing_of_pods_settles_an_array() -> None:
     """P21: an array names its Pods by UID alone."""
     its = job(ONE, identity=identity(ONE, pods=(), uids=(ONE.uid,)))
     world = core(its, watch_namespaces=("ns",))
-    world.now += 1
-    world.see(*listing("pods", begun_s=world.now))
+    world.see_listing("pods", after_s=1)
     right(world)
 
 
@@ -126,8 +124,7 @@ def a_gangs_pod_is_told_its_place() -> None:
     jobs = [job(pod("q"), job_id="1"), job(a, b, job_id="9")]
     world = core(pod("q"), a, b, jobs[1])
     world.wait(5)
-    world.now += 61
-    world.see(*listing("jobs", *jobs, begun_s=world.now))
+    world.see_listing("jobs", *jobs, after_s=61)
     right(world)
 
 
@@ -141,12 +138,12 @@ def a_pods_node_falls_silent() -> None:
 
 def nodes_can_be_read_again() -> None:
     """P12: now it is known that there is no Node for the host of its job."""
-    runs = job(ONE, job_id="7", state="RUNNING", slurm_nodes=("n9",), started=True)
+    runs = running(ONE, job_id="7", at=("n9",), started=True)
     world = core(ONE, slurm_node("n9"))
     world.see(Lost("nodes", "gone away"))
     world.see(runs)
     assert not world.workload_wants(ONE, CancelJob)
-    world.see(*listing("nodes", *room_nodes(), begun_s=world.now))
+    world.see_listing("nodes", *room_nodes())
     right(world)
     assert world.workload_wants(ONE, CancelJob)
 
@@ -180,7 +177,7 @@ def a_refusal_is_forgotten() -> None:
 def one_leaves_its_gang_and_the_other_goes() -> None:
     """G3: its job stands for both, though the label was taken off (found by history 5925)."""
     one, other = (gang_pod(name, node_name=f"kn{name}", job_id="7") for name in "12")
-    runs = job(one, other, state="RUNNING", slurm_nodes=("n1", "n2"))
+    runs = running(one, other, at=("n1", "n2"))
     world = core(replace(one, gang=None), other, runs)
     world.see(deleted("pods", other))
     right(world)

@@ -4,7 +4,7 @@ from typing import Any
 
 from sunk_sync.core.alarms import DoubleAllocation
 from sunk_sync.core.model.facts import CallEnded, GateCall, Pod
-from tests.kit.build import Core, deleted, job, observed, pod, room, slurm_node
+from tests.kit.build import Core, deleted, job, observed, pod, room, running, slurm_node
 
 BOUND = pod(node_name="kn1", phase="Running")
 BUSY = slurm_node(state="ALLOCATED+DRAIN")
@@ -14,7 +14,7 @@ class Scene:
     """A host whose Pod's job ended at second 1,000; samples twice a second."""
 
     def __init__(self, *others: Pod, state: str = "CANCELLED", script: bool = False, **chosen: Any):
-        ran = job(BOUND, state="RUNNING", slurm_nodes=("n1",), script=script)
+        ran = running(BOUND, script=script)
         self.core = Core(*room(), BOUND, *others, ran, **chosen)
         self.overlap = DoubleAllocation()
         self.core.see(job(BOUND, state=state, slurm_nodes=("n1",), script=script))
@@ -89,7 +89,7 @@ def test_a_job_of_ours_there_explains_a_busy_node_P25() -> None:
     """Its Pod is bound only when the other is gone (P11)."""
     other = pod("p2")
     scene = Scene(other)
-    scene.core.see(observed(job(other, job_id="8", state="RUNNING", slurm_nodes=("n1",))))
+    scene.core.see(observed(running(other, job_id="8")))
     scene.core.see(observed(BUSY))
     assert scene.wait(10) == 0
 
@@ -98,7 +98,7 @@ def test_so_does_one_whose_pod_is_bound_there_P25() -> None:
     """Both stand on one machine by right: the second was bound before the first one's job ended."""
     other = pod("p2", node_name="kn1", phase="Running", job_id="8")
     scene = Scene(other)
-    scene.core.see(observed(job(other, job_id="8", state="RUNNING", slurm_nodes=("n1",))))
+    scene.core.see(observed(running(other, job_id="8")))
     scene.core.see(observed(BUSY))
     assert scene.wait(10) == 0
 

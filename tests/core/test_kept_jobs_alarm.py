@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from sunk_sync.core.alarms import kept_jobs
 from sunk_sync.core.model.facts import GetResult
-from tests.kit.build import Core, identity, job, pod, room
+from tests.kit.build import Core, identity, job, pod, room, running
 
 
 def answered(core: Core, found: str) -> None:
@@ -14,7 +14,7 @@ def answered(core: Core, found: str) -> None:
 
 def test_a_job_is_counted_once_its_pod_cannot_be_read_P21() -> None:
     """Not while the question is under way."""
-    core = Core(*room(), job(pod(), state="RUNNING", slurm_nodes=("n1",)))
+    core = Core(*room(), running(pod()))
     core.wait(1)
     assert not kept_jobs(core.graph)
     answered(core, "unknown")
@@ -26,7 +26,7 @@ def test_a_job_is_counted_once_its_pod_cannot_be_read_P21() -> None:
 
 def test_a_pod_that_shows_up_frees_its_job_P21() -> None:
     """It lives."""
-    core = Core(*room(), job(pod(), state="RUNNING", slurm_nodes=("n1",)))
+    core = Core(*room(), running(pod()))
     core.wait(1)
     answered(core, "unknown")
     core.see(pod())
@@ -36,14 +36,14 @@ def test_a_pod_that_shows_up_frees_its_job_P21() -> None:
 def test_a_task_whose_namespace_is_not_watched_is_counted_P21() -> None:
     """An array names its Pods by UID alone: nothing can be asked."""
     named = replace(identity(pod()), pods=(), uids=("uid-p1",))
-    task = job(pod(), job_id="3_0", state="RUNNING", identity=named, slurm_nodes=("n1",))
+    task = running(pod(), job_id="3_0", identity=named)
     assert kept_jobs(Core(*room(), task, watch_namespaces=("other",)).graph) == [task]
     assert not kept_jobs(Core(*room(), task, watch_namespaces=("ns",)).graph)
 
 
 def test_a_job_that_ended_is_not_kept_P21() -> None:
     """Slurm remembers it for a while."""
-    core = Core(*room(), job(pod(), state="RUNNING", slurm_nodes=("n1",)))
+    core = Core(*room(), running(pod()))
     core.wait(1)
     answered(core, "unknown")
     core.see(job(pod(), state="CANCELLED", slurm_nodes=("n1",)))

@@ -51,10 +51,10 @@ def relist(core: Core, count: int) -> None:
     """A second complete listing of both sources that agrees."""
     core.now += 1
     names = [f"n{i}" for i in range(count)]
-    core.see(*listing("nodes", *[node(f"k{name}") for name in names], begun_s=core.now))
+    core.see_listing("nodes", *[node(f"k{name}") for name in names])
     core.now += 0.1
     pods = [slurmd_pod(name, ready=False) for name in names]
-    core.see(*listing("slurmd_pods", *pods, begun_s=core.now))
+    core.see_listing("slurmd_pods", *pods)
 
 
 @pytest.mark.parametrize("missing", SOURCES)

@@ -7,12 +7,7 @@ import pytest
 from sunk_sync.core import decide as deciding
 from sunk_sync.core.decide import ConflictError, RuleError, decide
 from sunk_sync.core.graph.graph import Graph
-from sunk_sync.core.model.actions import (
-    Bind,
-    Drain,
-    SubmitJob,
-    Undrain,
-)
+from sunk_sync.core.model.actions import Bind, Drain, SubmitJob, Undrain
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Holding, Lost
 from sunk_sync.core.model.job_identity import workload_id
@@ -22,7 +17,17 @@ from sunk_sync.core.reconciler import OUT_OF_SERVICE
 from sunk_sync.core.views.host import Host
 from sunk_sync.core.views.parts import Cluster
 from sunk_sync.core.views.workload import Workload
-from tests.kit.build import Core, deleted, job, node, observed, pod, room, slurm_node, slurmd_pod
+from tests.kit.build import (
+    Core,
+    deleted,
+    node,
+    observed,
+    pod,
+    room,
+    running,
+    slurm_node,
+    slurmd_pod,
+)
 
 N1, N2 = host_key("n1"), host_key("n2")
 
@@ -178,10 +183,7 @@ def test_the_audit_finds_a_missing_edge_and_decides_the_key_anew() -> None:
 def test_the_audit_of_a_workload_trusts_nothing_that_is_kept_of_its_hosts() -> None:
     """Who lives where its job runs is worked out anew."""
     one, other = pod(), pod("other", node_name="kn1", job_id="8")
-    runs = [
-        job(its, job_id=job_id, state="RUNNING", slurm_nodes=("n1",))
-        for its, job_id in ((one, "7"), (other, "8"))
-    ]
+    runs = [running(its, job_id=job_id) for its, job_id in ((one, "7"), (other, "8"))]
     core = Core(*room(), one, other, *runs)
     assert core.workload_wants(one, Bind)
     assert core.graph.workloads.residents._cached["kn1"]

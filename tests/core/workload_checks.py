@@ -7,14 +7,7 @@ Stated anew from the picture's rows and the world's truth; no rule and no view i
 from collections.abc import Iterable
 
 from sunk_sync.core.graph.graph import Graph
-from sunk_sync.core.model.actions import (
-    Action,
-    AnswerGate,
-    Bind,
-    CancelJob,
-    EndPod,
-    SubmitJob,
-)
+from sunk_sync.core.model.actions import Action, AnswerGate, Bind, CancelJob, EndPod, SubmitJob
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
     NEEDED,

@@ -4,12 +4,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import (
-    AnswerGate,
-    AnswerStop,
-    Bind,
-    SubmitJob,
-)
+from sunk_sync.core.model.actions import AnswerGate, AnswerStop, Bind, SubmitJob
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
     Attempt,

@@ -2,9 +2,10 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model.actions import Bind, CancelJob, EndPod, SubmitJob
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
     Condition,
@@ -12,6 +13,7 @@ from sunk_sync.core.model.facts import (
     Deleted,
     GetResult,
     Job,
+    Kind,
     Labels,
     ListingEnded,
     ListingStarted,
@@ -25,7 +27,7 @@ from sunk_sync.core.model.facts import (
     Source,
 )
 from sunk_sync.core.model.job_identity import Identity, job_name, workload_id
-from sunk_sync.core.model.keys import host_key, workload_key, workload_key_of
+from sunk_sync.core.model.keys import Key, host_key, workload_key, workload_key_of
 from sunk_sync.core.model.names import NODE_LABELS
 from sunk_sync.core.model.node_mark import Mark, mark_text
 from sunk_sync.core.model.pod_spec import Gang, Offer, PodSpec
@@ -111,6 +113,11 @@ def job(*pods: Pod, state: str = "PENDING", **fields: object) -> Job:
     return Job(**{**standard, **fields})  # type: ignore[arg-type]
 
 
+def running(*pods: Pod, at: Sequence[str] = ("n1",), **fields: object) -> Job:
+    """Make a placeholder of these Pods that runs on hosts `at`."""
+    return job(*pods, state="RUNNING", slurm_nodes=tuple(at), **fields)
+
+
 def marked(name: str = "n1", **fields: str) -> str:
     """Return our mark in the comment of Slurm node `name` with its usual Pod."""
     standard = {
@@ -126,16 +133,6 @@ def marked(name: str = "n1", **fields: str) -> str:
 def condition(kind: str, status: str = "True", **fields: str) -> Condition:
     """Make a condition of sunk-sync."""
     return Condition(type=kind, status=status, **{"reason": "R", "message": "", **fields})
-
-
-def get_result(
-    row: Node | SlurmdPod, found: str, *, asked_s: float = 0.0, uid: str = ""
-) -> GetResult:
-    """Return the answer to a read by name of this row's place."""
-    kind = "Node" if isinstance(row, Node) else "Pod"
-    namespace = getattr(row, "namespace", "")
-    uid = uid or (row.uid if found == "yes" else "")
-    return GetResult(kind, namespace, row.name, found, uid, asked_s)  # type: ignore[arg-type]
 
 
 def observed(row: Row, order: float | None = None) -> Observed:
@@ -161,11 +158,6 @@ def listing(source: Source, *rows: Row, begun_s: float = 0.0) -> list[News]:
     ]
 
 
-def source_of(row: Row) -> Source:
-    """Return the source of rows of this kind."""
-    return SOURCE_OF[type(row)]
-
-
 SOURCE_OF: dict[type, Source] = {
     Node: "nodes",
     SlurmdPod: "slurmd_pods",
@@ -173,6 +165,11 @@ SOURCE_OF: dict[type, Source] = {
     Pod: "pods",
     Job: "jobs",
 }
+
+
+def source_of(row: Row) -> Source:
+    """Return the source of rows of this kind."""
+    return SOURCE_OF[type(row)]
 
 
 def room(name: str = "n1", **fields: object) -> list[Row]:
@@ -198,16 +195,35 @@ class Core:
 
     def see(self, *news: News | Row) -> list[Decision]:
         """Observe facts, then decide all that became dirty."""
-        told = [one if not isinstance(one, Row) else observed(one) for one in news]
-        self.reconciler.observe(told, now=self.now)
+        facts = [observed(one) if isinstance(one, Row) else one for one in news]
+        self.reconciler.observe(facts, now=self.now)
         return self.settle()
+
+    def see_listing(self, source: Source, *rows: Row, after_s: float = 0.0) -> list[Decision]:
+        """Observe a complete listing that was asked for after so many seconds."""
+        self.now += after_s
+        return self.see(*listing(source, *rows, begun_s=self.now))
+
+    def lose_jobs(self) -> None:
+        """Observe two complete listings without any job, a minute apart."""
+        self.see_listing("jobs", after_s=1.0)
+        self.see_listing("jobs", after_s=60.0)
+
+    def answer(
+        self, row: Node | SlurmdPod | Pod, found: Literal["yes", "no", "unknown"], uid: str = ""
+    ) -> list[Decision]:
+        """Answer a read by name of this row's place, asked for now."""
+        kind: Kind = "Node" if isinstance(row, Node) else "Pod"
+        uid = uid or (row.uid if found == "yes" else "")
+        namespace = getattr(row, "namespace", "")
+        return self.see(GetResult(kind, namespace, row.name, found, uid, self.now))
 
     def settle(self) -> list[Decision]:
         """Decide until nothing is pending."""
         decisions: list[Decision] = []
         while fresh := self.reconciler.step(now=self.now, limit=1000):
             decisions += fresh
-            assert len(decisions) < 200_000, "decisions do not come to rest"
+            assert len(decisions) < 200_000, "decisions never end"
         return decisions
 
     def wait(self, seconds: float) -> list[Decision]:
@@ -219,28 +235,60 @@ class Core:
         """Report that nothing has changed in the source."""
         return self.see(Confirmed(source, self.now))
 
+    def decided(self, key: Key) -> Verdict:
+        """Return the current verdict of a key."""
+        standing = self.reconciler.standing.get(key)
+        return standing.verdict if standing else Verdict()
+
+    def kept(self, key: Key) -> list[Any]:
+        """Return the wanted actions that policy keeps back."""
+        standing = self.reconciler.standing.get(key)
+        return [kept.action for kept in standing.kept] if standing else []
+
     def workload_verdict(self, of: Pod) -> Verdict:
         """Return the current verdict of the Pod's workload."""
-        standing = self.reconciler.standing.get(workload_key(workload_key_of(of)))
-        return standing.verdict if standing else Verdict()
+        return self.decided(workload_key(workload_key_of(of)))
 
     def workload_wants(self, of: Pod, *kinds: type) -> list[Any]:
         """Return the actions wanted for that workload, of these kinds if any are given."""
-        wants = self.workload_verdict(of).wants
-        return [want for want in wants if not kinds or isinstance(want, kinds)]
+        return _of_kinds(self.workload_verdict(of), kinds)
+
+    def cancels(self, of: Pod) -> list[tuple[str, bool]]:
+        """Return each job of the workload to be cancelled, and whether another follows it."""
+        return [(want.job_id, want.replaced) for want in self.workload_wants(of, CancelJob)]
+
+    def binds(self, of: Pod) -> list[tuple[str, str]]:
+        """Return each Pod of the workload to be bound, and its Node."""
+        return [(want.reference.name, want.node_name) for want in self.workload_wants(of, Bind)]
+
+    def ends(self, of: Pod) -> list[str]:
+        """Return the names of the Pods of the workload that are to end."""
+        return [want.reference.name for want in self.workload_wants(of, EndPod)]
+
+    def submission(self, of: Pod) -> Any:
+        """Return the wanted submission of the workload, or None."""
+        wants = self.workload_wants(of, SubmitJob)
+        assert len(wants) < 2
+        return wants[0] if wants else None
 
     def verdict(self, name: str = "n1") -> Verdict:
         """Return the current verdict of a host."""
-        standing = self.reconciler.standing.get(host_key(name))
-        return standing.verdict if standing else Verdict()
+        return self.decided(host_key(name))
 
-    def wants(self, name: str = "n1", *kinds: type) -> Sequence[object]:
+    def wants(self, name: str = "n1", *kinds: type) -> list[Any]:
         """Return the actions wanted for a host, of these kinds if any are given."""
-        wants = self.verdict(name).wants
-        return [want for want in wants if not kinds or isinstance(want, kinds)]
+        return _of_kinds(self.verdict(name), kinds)
 
-    def allowed(self, name: str = "n1", *kinds: type) -> Sequence[object]:
+    def allowed(self, name: str = "n1", *kinds: type) -> list[Any]:
         """Return the wanted actions that policy allows."""
-        standing = self.reconciler.standing.get(host_key(name))
-        kept = {kept.action for kept in standing.kept} if standing else set()
+        kept = self.kept(host_key(name))
         return [want for want in self.wants(name, *kinds) if want not in kept]
+
+
+def _of_kinds(verdict: Verdict, kinds: tuple[type, ...]) -> list[Any]:
+    return [want for want in verdict.wants if not kinds or isinstance(want, kinds)]
+
+
+def two_hosts(*rows: Row, **chosen: object) -> Core:
+    """Make a core with the free hosts n1 and n2, and these rows."""
+    return Core(*room("n1"), *room("n2"), *rows, **chosen)

@@ -3,12 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import (
-    Drain,
-    GetObject,
-    RecordEvent,
-    SetMetadata,
-)
+from sunk_sync.core.model.actions import Drain, GetObject, RecordEvent, SetMetadata
 from sunk_sync.core.model.facts import (
     Attempt,
     Confirmed,

@@ -7,40 +7,18 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import Bind, CancelJob, RecordEvent
-from sunk_sync.core.model.facts import (
-    Confirmed,
-    Job,
-    JobNotice,
-    Lost,
-    Observed,
-    Pod,
-    Row,
-    WriteEcho,
-    reference_of,
-)
+from sunk_sync.core.model.facts import Confirmed, JobNotice, Lost, Observed, WriteEcho, reference_of
 from sunk_sync.core.model.keys import workload_key, workload_key_of
 from sunk_sync.core.model.names import EVENT_SCHEDULED
 from sunk_sync.core.model.outcomes import Done, shown_by
-from tests.kit.build import Core, gang_pod, identity, job, listing, node, pod, room
-
-
-def core(*rows: Row, **chosen: Any) -> Core:
-    return Core(*room("n1"), *room("n2"), *rows, **chosen)
-
-
-def running(*pods: Pod, at: tuple[str, ...] = ("n1",), **fields: Any) -> Job:
-    return job(*pods, state="RUNNING", slurm_nodes=at, **fields)
-
-
-def binds(world: Core, of: Pod) -> list[tuple[str, str]]:
-    return [(want.reference.name, want.node_name) for want in world.workload_wants(of, Bind)]
+from tests.kit.build import gang_pod, identity, job, listing, node, pod, running, two_hosts
 
 
 def test_a_pod_is_bound_to_the_node_of_the_allocated_host_P11() -> None:
     """With its own UID and the id of the job."""
     one = pod()
-    world = core(one, running(one))
-    assert world.workload_wants(one, Bind) == [Bind(reference_of(one), "kn1", "7", "n1")]
+    core = two_hosts(one, running(one))
+    assert core.workload_wants(one, Bind) == [Bind(reference_of(one), "kn1", "7", "n1")]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +34,7 @@ def test_a_pod_is_bound_to_the_node_of_the_allocated_host_P11() -> None:
 def test_nobody_is_bound_before_the_job_holds_a_host_P11(of: dict[str, Any]) -> None:
     """Waiting, suspended, its script not started, unknown to Kubernetes, ended."""
     one = pod()
-    assert not binds(core(one, job(one, **of)), one)
+    assert not two_hosts(one, job(one, **of)).binds(one)
 
 
 @pytest.mark.parametrize(
@@ -67,52 +45,52 @@ def test_nobody_is_bound_between_slurms_word_of_the_end_and_its_reading_P11(
 ) -> None:
     """Slurm may take seconds to answer; a binding that was refused would be tried meanwhile."""
     one = pod()
-    world = core(one, running(one))
-    world.see(JobNotice("7", word, world.now))
-    assert bool(binds(world, one)) is bound
-    world.see(Observed(running(one), world.now))
-    assert binds(world, one) == [("p1", "kn1")]
+    core = two_hosts(one, running(one))
+    core.see(JobNotice("7", word, core.now))
+    assert bool(core.binds(one)) is bound
+    core.see(Observed(running(one), core.now))
+    assert core.binds(one) == [("p1", "kn1")]
 
 
 def test_nobody_is_bound_while_jobs_cannot_be_read_P11() -> None:
     """Found by the simulator: minutes after Slurm had last answered (60050)."""
     one = pod()
-    world = core(one, running(one))
-    (wanted,) = world.workload_wants(one, Bind)
+    core = two_hosts(one, running(one))
+    (wanted,) = core.workload_wants(one, Bind)
 
     def kept() -> list[Any]:
         return [
             keep.action
-            for keep in world.reconciler.standing[workload_key(workload_key_of(one))].kept
+            for keep in core.reconciler.standing[workload_key(workload_key_of(one))].kept
         ]
 
     assert not kept()
-    world.see(Lost("jobs", "away"))
+    core.see(Lost("jobs", "away"))
     assert kept() == [wanted]
-    world.see(Confirmed("jobs", world.now))
+    core.see(Confirmed("jobs", core.now))
     assert not kept()
 
 
 def test_a_binding_that_was_answered_is_known_before_any_watch_tells_P11() -> None:
     """Found by the simulator: a job was given up as that of an unbound Pod (60034)."""
     one = pod()
-    world = core(one, running(one))
-    (wanted,) = world.workload_wants(one, Bind)
-    world.see(*shown_by(Done(wanted), asked_s=world.now))
-    assert not binds(world, one)
-    assert world.reconciler.graph.pods.entries["ns/p1"].row == pod(node_name="kn1", job_id="7")
+    core = two_hosts(one, running(one))
+    (wanted,) = core.workload_wants(one, Bind)
+    core.see(*shown_by(Done(wanted), asked_s=core.now))
+    assert not core.binds(one)
+    assert core.reconciler.graph.pods.entries["ns/p1"].row == pod(node_name="kn1", job_id="7")
 
 
 def test_an_answered_binding_says_nothing_of_another_pod_of_the_name_P11() -> None:
     """Nor does an older answer undo it."""
     one, other = pod(), pod(uid="another")
-    world = core(one, running(one))
-    (wanted,) = world.workload_wants(one, Bind)
-    entries = world.reconciler.graph.pods.entries
+    core = two_hosts(one, running(one))
+    (wanted,) = core.workload_wants(one, Bind)
+    entries = core.reconciler.graph.pods.entries
     order = entries["ns/p1"].order
-    world.see(*shown_by(Done(wanted), asked_s=world.now), Observed(one, order))
+    core.see(*shown_by(Done(wanted), asked_s=core.now), Observed(one, order))
     assert entries["ns/p1"].row.node_name == "kn1"
-    world.see(Observed(other, order + 1), *shown_by(Done(wanted), asked_s=world.now))
+    core.see(Observed(other, order + 1), *shown_by(Done(wanted), asked_s=core.now))
     assert entries["ns/p1"].row == other
 
 
@@ -123,42 +101,42 @@ def test_no_news_that_shows_a_pod_unbound_undoes_its_binding_P11(news: Any) -> N
     Found by the simulator: the Pod was bound anew, and its job given up (1733).
     """
     one = pod()
-    world = core(one, running(one))
-    (wanted,) = world.workload_wants(one, Bind)
-    world.see(*shown_by(Done(wanted), asked_s=world.now))
-    order = world.reconciler.graph.pods.entries["ns/p1"].order
-    world.see(news(replace(one, job_id="7"), order + 10))
-    assert not binds(world, one)
-    world.see(node("kn1", ready="False"))
-    assert not world.workload_wants(one, CancelJob)
+    core = two_hosts(one, running(one))
+    (wanted,) = core.workload_wants(one, Bind)
+    core.see(*shown_by(Done(wanted), asked_s=core.now))
+    order = core.reconciler.graph.pods.entries["ns/p1"].order
+    core.see(news(replace(one, job_id="7"), order + 10))
+    assert not core.binds(one)
+    core.see(node("kn1", ready="False"))
+    assert not core.workload_wants(one, CancelJob)
     bound = replace(one, node_name="kn1", job_id="7", bound_for="7")
-    world.see(Observed(bound, order + 5))
-    assert world.reconciler.graph.pods.get("ns/p1") == bound
+    core.see(Observed(bound, order + 5))
+    assert core.reconciler.graph.pods.get("ns/p1") == bound
 
 
 def test_only_a_listing_asked_for_later_shows_a_pod_unbound_again_P11() -> None:
     """Kubernetes was restored from a backup."""
     one = pod()
-    world = core(one, running(one))
-    (wanted,) = world.workload_wants(one, Bind)
-    world.see(*shown_by(Done(wanted), asked_s=world.now))
-    world.see(*listing("pods", one, begun_s=world.now + 1))
-    assert binds(world, one) == [("p1", "kn1")]
+    core = two_hosts(one, running(one))
+    (wanted,) = core.workload_wants(one, Bind)
+    core.see(*shown_by(Done(wanted), asked_s=core.now))
+    core.see(*listing("pods", one, begun_s=core.now + 1))
+    assert core.binds(one) == [("p1", "kn1")]
 
 
 def test_the_script_s_call_is_enough_P11() -> None:
     """News come by the hook before they come by the listing."""
     one = pod()
-    world = core(one, running(one, started=False))
-    assert "has not started" in world.workload_verdict(one).because
-    world.see(JobNotice("7", "started", world.now))
-    assert binds(world, one) == [("p1", "kn1")]
+    core = two_hosts(one, running(one, started=False))
+    assert "has not started" in core.workload_verdict(one).because
+    core.see(JobNotice("7", "started", core.now))
+    assert core.binds(one) == [("p1", "kn1")]
 
 
 def test_without_a_script_the_allocation_is_enough_P11() -> None:
     """Nobody would call."""
     one = pod()
-    assert binds(core(one, running(one, started=False, script=False)), one)
+    assert two_hosts(one, running(one, started=False, script=False)).binds(one)
 
 
 @pytest.mark.parametrize(
@@ -178,27 +156,27 @@ def test_nobody_is_bound_beside_a_pod_whose_job_is_not_confirmed_P11(
     other = pod("other", node_name="kn1", job_id="8")
     rows = [job(other, job_id="8", **fields) for fields in jobs_of_other]
     one = pod()
-    world = core(other, one, running(one), *rows)
-    assert bool(binds(world, one)) is bound
+    core = two_hosts(other, one, running(one), *rows)
+    assert bool(core.binds(one)) is bound
     if not bound:
-        assert "ns/other" in world.workload_verdict(one).because
-        world.see(replace(other, ended=True))
-        assert binds(world, one)
+        assert "ns/other" in core.workload_verdict(one).because
+        core.see(replace(other, ended=True))
+        assert core.binds(one)
 
 
 def test_the_two_of_a_gang_are_not_in_each_others_way_P11() -> None:
     """They stand for one job."""
     a, b = gang_pod("a", node_name="kn1", job_id="7"), gang_pod("b")
-    assert binds(core(a, b, running(a, b, at=("n1", "n2"))), a) == [("b", "kn2")]
+    assert two_hosts(a, b, running(a, b, at=("n1", "n2"))).binds(a) == [("b", "kn2")]
 
 
 @pytest.mark.parametrize("ready", ["False", "Unknown"])
 def test_nobody_is_bound_to_a_node_that_is_not_ready_P12(ready: str) -> None:
     """Nor to one that is cordoned."""
     one = pod()
-    world = core(one, running(one))
-    world.see(node("kn1", ready=ready))
-    assert not binds(world, one)
+    core = two_hosts(one, running(one))
+    core.see(node("kn1", ready=ready))
+    assert not core.binds(one)
 
 
 @pytest.mark.parametrize(("second", "bound"), [("PENDING", True), ("RUNNING", False)])
@@ -207,41 +185,41 @@ def test_never_do_two_running_jobs_hold_a_pod_P29(second: str, bound: bool) -> N
     one = pod()
     at = ("n2",) if second == "RUNNING" else ()
     twin = job(one, state=second, job_id="9", slurm_nodes=at)
-    assert bool(binds(core(one, running(one), twin), one)) is bound
+    assert bool(two_hosts(one, running(one), twin).binds(one)) is bound
 
 
 def test_all_of_a_gang_are_bound_or_none_G1() -> None:
     """Each to a host of its own."""
     a, b = gang_pod("a"), gang_pod("b")
-    world = core(a, b, running(a, b, at=("n1", "n2")))
-    assert binds(world, a) == [("a", "kn1"), ("b", "kn2")]
-    assert not binds(core(a, b, running(a, b)), a)
+    core = two_hosts(a, b, running(a, b, at=("n1", "n2")))
+    assert core.binds(a) == [("a", "kn1"), ("b", "kn2")]
+    assert not two_hosts(a, b, running(a, b)).binds(a)
 
 
 @pytest.mark.parametrize("fate", [{"terminating": True}, {"ended": True}])
 def test_a_gang_that_lost_a_member_is_not_bound_G1(fate: dict[str, Any]) -> None:
     """Nobody would use the others."""
     a, b = gang_pod("a"), gang_pod("b", **fate)
-    assert not binds(core(a, b, running(a, b, at=("n1", "n2"))), a)
+    assert not two_hosts(a, b, running(a, b, at=("n1", "n2"))).binds(a)
 
 
 def test_a_member_that_is_not_in_the_picture_holds_all_G1() -> None:
     """Perhaps it is gone."""
     a, b = gang_pod("a"), gang_pod("b")
-    assert not binds(core(a, running(a, b, at=("n1", "n2"))), a)
+    assert not two_hosts(a, running(a, b, at=("n1", "n2"))).binds(a)
 
 
 def test_one_event_tells_that_it_is_placed_P11() -> None:
     """Only of what this process saw, and only for a moment."""
     one = pod()
-    world = core(one, running(one))
+    core = two_hosts(one, running(one))
     placed = replace(one, node_name="kn1", job_id="7")
-    world.see(placed)
-    (event,) = world.workload_wants(placed, RecordEvent)
+    core.see(placed)
+    (event,) = core.workload_wants(placed, RecordEvent)
     assert event.reason == EVENT_SCHEDULED
-    world.wait(5)
-    assert not world.workload_wants(placed)
-    again = core(placed, running(one))
+    core.wait(5)
+    assert not core.workload_wants(placed)
+    again = two_hosts(placed, running(one))
     assert not again.workload_wants(placed)
 
 
@@ -249,4 +227,4 @@ def test_a_job_of_others_binds_nobody_P22() -> None:
     """The identity decides, not the name."""
     one, other = pod(), pod("p9")
     foreign = running(one, identity=identity(other))
-    assert not binds(core(one, foreign), one)
+    assert not two_hosts(one, foreign).binds(one)

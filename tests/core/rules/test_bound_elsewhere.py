@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import CancelJob, EndPod, RecordEvent
 from sunk_sync.core.model.names import EVENT_BOUND_ELSEWHERE
-from tests.kit.build import Core, job, node, pod, slurm_node, slurmd_pod
+from tests.kit.build import Core, job, node, pod, running, slurm_node, slurmd_pod
 
 HOST = (node("kn1"), slurmd_pod("n1"), slurm_node("n1"))
 
@@ -27,7 +27,7 @@ def test_nobody_knows_where_an_allocation_is_before_its_record_was_read_P18() ->
     ours = pod(node_name="kn1")
     core = Core(*HOST, ours, job(ours, script=False, submitted_at=0, state="CONFIGURING+RUNNING"))
     assert not core.workload_wants(ours, CancelJob, EndPod)
-    core.see(job(ours, script=False, submitted_at=5, state="RUNNING", slurm_nodes=("n2",)))
+    core.see(running(ours, script=False, submitted_at=5, at=("n2",)))
     assert core.workload_wants(ours, CancelJob)
 
 
@@ -45,7 +45,7 @@ def test_a_job_that_runs_elsewhere_was_requeued_though_nobody_saw_it_P19(state: 
     """Found by the simulator (270039): slurmctld was killed and forgot that it had begun."""
     ours = pod(node_name="kn1", job_id="7")
     hosts = (*HOST, node("kn2"), slurmd_pod("n2"), slurm_node("n2"))
-    core = Core(*hosts, ours, job(ours, state="RUNNING", slurm_nodes=("n1",)))
+    core = Core(*hosts, ours, running(ours))
     assert not core.workload_wants(ours, CancelJob, EndPod)
     again = job(ours, state=state, slurm_nodes=() if state == "PENDING" else ("n2",))
     core.see(again)

@@ -7,28 +7,24 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import RecordEvent, SetScheduled, SubmitJob
 from sunk_sync.core.model.facts import Attempt, Job, Pod, SubmitRefused
-from tests.kit.build import OFFER, Core, identity, job, listing, node, pod, room
+from tests.kit.build import OFFER, Core, identity, job, listing, node, pod, room, running, two_hosts
 
 
-def core(*rows: Any) -> Core:
-    return Core(*room("n1"), *room("n2"), *rows)
+def submissions(core: Core, of: Pod) -> list[SubmitJob]:
+    return core.workload_wants(of, SubmitJob)
 
 
-def submissions(world: Core, of: Pod) -> list[SubmitJob]:
-    return world.workload_wants(of, SubmitJob)
-
-
-def give_up(world: Core, of: Pod, number: int, host: str) -> None:
+def give_up(core: Core, of: Pod, number: int, host: str) -> None:
     """A job of the Pod comes, starts on this host and is ended by us."""
     marked = replace(identity(of), replaced=True)
     fields: dict[str, Any] = {"job_id": str(number), "slurm_nodes": (host,), "identity": marked}
-    world.see(job(of, state="RUNNING", **fields))
+    core.see(job(of, state="RUNNING", **fields))
     ended = job(of, state="CANCELLED", **fields)
-    world.see(ended, *listing("jobs", *jobs_of(world, ended), begun_s=world.now))
+    core.see(ended, *listing("jobs", *jobs_of(core, ended), begun_s=core.now))
 
 
-def jobs_of(world: Core, newest: Job) -> list[Job]:
-    known = world.graph.jobs.rows()
+def jobs_of(core: Core, newest: Job) -> list[Job]:
+    known = core.graph.jobs.rows()
     return [*(one for one in known if one.job_id != newest.job_id), newest]
 
 
@@ -43,60 +39,60 @@ def ready(name: str) -> Any:
 def test_while_no_feasible_host_is_ready_nothing_is_submitted_P32() -> None:
     """The condition names the Nodes that are waited for; once one is ready the job follows."""
     one = pod()
-    world = core(one)
-    assert submissions(world, one)
-    world.see(not_ready("n1"), not_ready("n2"))
-    assert not submissions(world, one)
-    world.wait(2)
-    (said,) = world.workload_wants(one, SetScheduled)
+    core = two_hosts(one)
+    assert submissions(core, one)
+    core.see(not_ready("n1"), not_ready("n2"))
+    assert not submissions(core, one)
+    core.wait(2)
+    (said,) = core.workload_wants(one, SetScheduled)
     assert said.message == "no host is ready; waiting for Node kn1, kn2"
-    world.see(ready("n2"))
-    assert submissions(world, one)
+    core.see(ready("n2"))
+    assert submissions(core, one)
 
 
 def test_a_host_where_a_job_was_given_up_is_excluded_until_it_is_ready_again_P32() -> None:
     """All such hosts of the last jobs, not only that of the newest one."""
     one = pod()
-    world = core(one, *room("n3"))
-    give_up(world, one, 1, "n1")
-    world.wait(5)
-    give_up(world, one, 2, "n2")
-    world.wait(10)
-    (again,) = submissions(world, one)
+    core = two_hosts(one, *room("n3"))
+    give_up(core, one, 1, "n1")
+    core.wait(5)
+    give_up(core, one, 2, "n2")
+    core.wait(10)
+    (again,) = submissions(core, one)
     assert again.excluded == ("n1", "n2")
-    world.see(not_ready("n1"))
-    world.wait(1)
-    world.see(ready("n1"))
-    (again,) = submissions(world, one)
+    core.see(not_ready("n1"))
+    core.wait(1)
+    core.see(ready("n1"))
+    (again,) = submissions(core, one)
     assert again.excluded == ("n2",)
 
 
 def test_a_host_where_a_job_was_given_up_may_be_tried_again_after_five_minutes_P32() -> None:
     """Where Slurm refuses the job because all hosts are excluded, P10 says how long it waits."""
     one = pod()
-    world = core(one)
-    give_up(world, one, 1, "n1")
-    world.wait(10)
-    give_up(world, one, 2, "n2")
-    world.wait(289)
-    (again,) = submissions(world, one)
+    core = two_hosts(one)
+    give_up(core, one, 1, "n1")
+    core.wait(10)
+    give_up(core, one, 2, "n2")
+    core.wait(289)
+    (again,) = submissions(core, one)
     assert again.excluded == ("n1", "n2")
-    world.wait(2)
-    (again,) = submissions(world, one)
+    core.wait(2)
+    (again,) = submissions(core, one)
     assert again.excluded == ("n2",)
 
 
 def test_jobs_given_up_for_one_cause_make_one_event_P32() -> None:
     """Equal Events have one name, so the second job must not change the text."""
     one = pod()
-    world = core(one)
-    world.see(not_ready("n1"))
+    core = two_hosts(one)
+    core.see(not_ready("n1"))
     events = []
     for number in (1, 2):
-        running = job(one, job_id=str(number), state="RUNNING", slurm_nodes=("n1",))
-        world.see(running, *listing("jobs", *jobs_of(world, running), begun_s=world.now))
-        events += world.workload_wants(one, RecordEvent)
-        give_up(world, one, number, "n1")
+        runs = running(one, job_id=str(number))
+        core.see(runs, *listing("jobs", *jobs_of(core, runs), begun_s=core.now))
+        events += core.workload_wants(one, RecordEvent)
+        give_up(core, one, number, "n1")
     assert len(events) == 2
     assert events[0] == events[1]
     assert events[0].message == "A Slurm job is given up: n1 cannot take it: Node kn1 is not ready"
@@ -108,51 +104,51 @@ def test_each_pause_is_twice_as_long_as_the_one_before_P32(
 ) -> None:
     """The first job that is given up is replaced at once."""
     one = pod()
-    world = core(one, *room("n3"))
+    core = two_hosts(one, *room("n3"))
     for number in range(jobs):
-        world.wait(120)
-        give_up(world, one, number + 1, f"n{number % 2 + 1}")
-        assert bool(submissions(world, one)) == (number == 0)
-    world.wait(least_s - 0.01)
-    assert not submissions(world, one)
-    world.wait(most_s - least_s + 0.02)
-    assert submissions(world, one)
+        core.wait(120)
+        give_up(core, one, number + 1, f"n{number % 2 + 1}")
+        assert bool(submissions(core, one)) == (number == 0)
+    core.wait(least_s - 0.01)
+    assert not submissions(core, one)
+    core.wait(most_s - least_s + 0.02)
+    assert submissions(core, one)
 
 
 def test_the_pause_ends_when_a_host_of_such_a_job_is_ready_again_P32() -> None:
     """What was wrong there has passed."""
     one = pod()
-    world = core(one)
+    core = two_hosts(one)
     for number in range(4):
-        give_up(world, one, number + 1, "n1")
-    assert not submissions(world, one)
-    world.see(not_ready("n1"))
-    world.wait(0.1)
-    world.see(ready("n1"))
-    world.wait(60)
-    assert submissions(world, one)
+        give_up(core, one, number + 1, "n1")
+    assert not submissions(core, one)
+    core.see(not_ready("n1"))
+    core.wait(0.1)
+    core.see(ready("n1"))
+    core.wait(60)
+    assert submissions(core, one)
 
 
 @pytest.mark.parametrize("how", ["preempted", "unanswered", "refused"])
 def test_no_workload_is_submitted_more_than_five_times_a_minute_P32(how: str) -> None:
     """Whatever the reason of the next one is: jobs, submissions without an answer, refusals."""
     one = pod()
-    world = core(one)
+    core = two_hosts(one)
     for number in range(5):
-        assert submissions(world, one), number
-        world.wait(1)
+        assert submissions(core, one), number
+        core.wait(1)
         match how:
             case "preempted":
                 row = job(one, state="PREEMPTED", job_id=str(number + 1), slurm_nodes=("n1",))
-                world.see(row)
-                world.see(*listing("jobs", *jobs_of(world, row), begun_s=world.now))
+                core.see(row)
+                core.see_listing("jobs", *jobs_of(core, row))
             case "unanswered":
-                world.see(Attempt(identity(one).workload, world.now - 30))
-                world.see(*listing("jobs", begun_s=world.now))
+                core.see(Attempt(identity(one).workload, core.now - 30))
+                core.see_listing("jobs")
             case _:
-                world.see(
+                core.see(
                     SubmitRefused(identity(one).workload, 2000, "no", "script", f"edit {number}")
                 )
-    assert not submissions(world, one)
-    world.wait(61)
-    assert submissions(world, one)
+    assert not submissions(core, one)
+    core.wait(61)
+    assert submissions(core, one)

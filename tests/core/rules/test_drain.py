@@ -7,13 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import (
-    LOOK_AGAIN_S,
-    Drain,
-    GetObject,
-    RewriteReason,
-    Undrain,
-)
+from sunk_sync.core.model.actions import LOOK_AGAIN_S, Drain, GetObject, RewriteReason, Undrain
 from sunk_sync.core.model.facts import GetResult, Node, Row, SlurmdPod
 from sunk_sync.core.model.verdict import QUIET
 from sunk_sync.core.rules.host.drain import EXISTS_AGAIN_S, drain

@@ -4,49 +4,45 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import AnswerGate, Relist
-from sunk_sync.core.model.facts import CallEnded, GateCall, Observed, Row
-from tests.kit.build import Core, deleted, job, node, pod, room, slurmd_pod
+from sunk_sync.core.model.facts import CallEnded, GateCall, Observed
+from tests.kit.build import Core, deleted, job, node, pod, running, slurmd_pod, two_hosts
 
 BOUND = pod(node_name="kn1", job_id="7")
-RUNS = job(BOUND, state="RUNNING", slurm_nodes=("n1",))
+RUNS = running(BOUND)
 
 
-def core(*rows: Row) -> Core:
-    return Core(*room("n1"), *room("n2"), *rows)
-
-
-def ask(world: Core, *slurm_nodes: str, job_id: str = "99") -> GateCall:
+def ask(core: Core, *slurm_nodes: str, job_id: str = "99") -> GateCall:
     """A prolog asks now."""
-    world.now += 1
-    call = GateCall(1, job_id, slurm_nodes or ("n1",), world.now, world.now + 60)
-    world.see(call)
+    core.now += 1
+    call = GateCall(1, job_id, slurm_nodes or ("n1",), core.now, core.now + 60)
+    core.see(call)
     return call
 
 
-def answer(world: Core, name: str = "n1") -> bool | None:
+def answer(core: Core, name: str = "n1") -> bool | None:
     """What the caller is told about this host; None: nothing."""
-    answers = [want.go for want in world.wants(name) if isinstance(want, AnswerGate)]
+    answers = [want.go for want in core.wants(name) if isinstance(want, AnswerGate)]
     return answers[0] if answers else None
 
 
 def test_a_job_may_start_where_no_pod_lives_L7() -> None:
     """Also on a host that only Slurm knows."""
-    world = core()
-    ask(world, "n1", "n9")
-    assert (answer(world), answer(world, "n9"), answer(world, "n2")) == (True, True, None)
+    core = two_hosts()
+    ask(core, "n1", "n9")
+    assert (answer(core), answer(core, "n9"), answer(core, "n2")) == (True, True, None)
 
 
 def test_a_pod_must_be_confirmed_by_a_read_begun_after_the_call_L7() -> None:
     """Then go; until then the jobs are listed."""
-    world = core(BOUND, RUNS)
-    call = ask(world)
-    assert answer(world) is False
-    assert Relist("jobs", call.asked_s) in world.wants("n1")
-    world.see(Observed(RUNS, call.asked_s - 0.1))
-    assert answer(world) is False
-    world.see(Observed(RUNS, call.asked_s))
-    assert answer(world) is True
-    assert not [want for want in world.wants("n1") if isinstance(want, Relist)]
+    core = two_hosts(BOUND, RUNS)
+    call = ask(core)
+    assert answer(core) is False
+    assert Relist("jobs", call.asked_s) in core.wants("n1")
+    core.see(Observed(RUNS, call.asked_s - 0.1))
+    assert answer(core) is False
+    core.see(Observed(RUNS, call.asked_s))
+    assert answer(core) is True
+    assert not [want for want in core.wants("n1") if isinstance(want, Relist)]
 
 
 @pytest.mark.parametrize(
@@ -54,72 +50,72 @@ def test_a_pod_must_be_confirmed_by_a_read_begun_after_the_call_L7() -> None:
 )
 def test_ended_suspended_and_waiting_jobs_mean_wait_L7(state: str) -> None:
     """The caller is told for whom."""
-    world = core(BOUND, job(BOUND, state=state, slurm_nodes=("n1",)))
-    call = ask(world)
-    world.see(Observed(job(BOUND, state=state, slurm_nodes=("n1",)), call.asked_s + 1))
-    (told,) = [want for want in world.wants("n1") if isinstance(want, AnswerGate)]
+    core = two_hosts(BOUND, job(BOUND, state=state, slurm_nodes=("n1",)))
+    call = ask(core)
+    core.see(Observed(job(BOUND, state=state, slurm_nodes=("n1",)), call.asked_s + 1))
+    (told,) = [want for want in core.wants("n1") if isinstance(want, AnswerGate)]
     assert (told.go, told.why) == (False, "Pod ns/p1")
 
 
 def test_a_missing_job_means_wait_until_the_containers_are_gone_L7() -> None:
     """Whoever bound the Pod."""
-    world = core(BOUND)
-    ask(world)
-    assert answer(world) is False
-    world.see(replace(BOUND, ended=True))
-    assert answer(world) is True
+    core = two_hosts(BOUND)
+    ask(core)
+    assert answer(core) is False
+    core.see(replace(BOUND, ended=True))
+    assert answer(core) is True
 
 
 def test_a_pod_that_is_gone_is_not_waited_for_L7() -> None:
     """The watch's word is enough."""
-    world = core(BOUND)
-    ask(world)
-    world.see(deleted("pods", BOUND))
-    assert answer(world) is True
+    core = two_hosts(BOUND)
+    ask(core)
+    core.see(deleted("pods", BOUND))
+    assert answer(core) is True
 
 
 def test_a_job_that_runs_elsewhere_confirms_nothing_here_L7() -> None:
     """The host is what is asked about."""
-    world = core(BOUND, job(BOUND, state="RUNNING", slurm_nodes=("n2",)))
-    call = ask(world)
-    world.see(Observed(job(BOUND, state="RUNNING", slurm_nodes=("n2",)), call.asked_s + 1))
-    assert answer(world) is False
+    core = two_hosts(BOUND, running(BOUND, at=("n2",)))
+    call = ask(core)
+    core.see(Observed(running(BOUND, at=("n2",)), call.asked_s + 1))
+    assert answer(core) is False
 
 
 def test_a_job_passes_its_own_pod_once_it_was_read_to_be_its_own_L7_P23() -> None:
     """After Slurm lost its state the number may be another's."""
-    world = core(BOUND, RUNS)
-    call = ask(world, job_id="7")
-    assert answer(world) is False
-    world.see(Observed(RUNS, call.asked_s))
-    assert answer(world) is True
+    core = two_hosts(BOUND, RUNS)
+    call = ask(core, job_id="7")
+    assert answer(core) is False
+    core.see(Observed(RUNS, call.asked_s))
+    assert answer(core) is True
 
 
 @pytest.mark.parametrize("lost", ["slurmd Pod", "rival"])
 def test_where_nobody_knows_the_node_pods_on_any_that_it_may_be_count_L7(lost: str) -> None:
     """A slurmd Pod that is being replaced, or two claims on one Slurm node: unknown is wait."""
-    world = core(BOUND)
+    core = two_hosts(BOUND)
     if lost == "rival":
-        world.see(slurmd_pod("n1", name="rival", uid="rival", node_name="kn2"))
+        core.see(slurmd_pod("n1", name="rival", uid="rival", node_name="kn2"))
     else:
-        world.see(deleted("slurmd_pods", slurmd_pod("n1")))
-    ask(world)
-    assert answer(world) is False
-    world.see(deleted("pods", BOUND))
-    assert answer(world) is True
+        core.see(deleted("slurmd_pods", slurmd_pod("n1")))
+    ask(core)
+    assert answer(core) is False
+    core.see(deleted("pods", BOUND))
+    assert answer(core) is True
 
 
 def test_a_call_that_ended_is_not_answered_L7() -> None:
     """Nobody would read it."""
-    world = core(BOUND)
-    ask(world)
-    world.see(CallEnded(1))
-    assert answer(world) is None
+    core = two_hosts(BOUND)
+    ask(core)
+    core.see(CallEnded(1))
+    assert answer(core) is None
 
 
 def test_the_node_s_own_state_does_not_matter_L7() -> None:
     """An unready Node proves no container gone (P25b)."""
-    world = core(BOUND)
-    world.see(node("kn1", ready="Unknown"))
-    ask(world)
-    assert answer(world) is False
+    core = two_hosts(BOUND)
+    core.see(node("kn1", ready="Unknown"))
+    ask(core)
+    assert answer(core) is False

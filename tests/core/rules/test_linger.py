@@ -4,7 +4,7 @@ from sunk_sync.core.model.actions import Drain, Undrain
 from sunk_sync.core.model.facts import CallEnded, Pod, StopCall
 from sunk_sync.core.rules.host.drain import drain
 from tests.core.rules.test_drain import ACTS
-from tests.kit.build import Core, deleted, job, pod, room, slurm_node
+from tests.kit.build import Core, deleted, job, pod, room, running, slurm_node
 
 KILLED_S = 10.0
 ENDING = "CANCELLED+COMPLETING"
@@ -47,7 +47,7 @@ def test_the_host_stays_closed_when_the_call_was_answered_L6() -> None:
 def test_a_script_that_was_only_sent_a_signal_closes_nothing_L6() -> None:
     """Its job runs on: no end was read."""
     core, bound = core_of()
-    core.see(job(bound, state="RUNNING", slurm_nodes=("n1",)))
+    core.see(running(bound))
     core.now += 2 * KILLED_S
     assert wants(core) == []
 

@@ -11,7 +11,7 @@ from tests.kit.build import Core, deleted, job, listing, node, pod, room, slurm_
 BOUND = pod(node_name="kn1", job_id="7")
 
 
-def core(*rows: Row, **chosen: Any) -> Core:
+def core_of(*rows: Row, **chosen: Any) -> Core:
     return Core(*room("n1"), *room("n2"), *rows, **{"gate": "off", **chosen})
 
 
@@ -35,22 +35,22 @@ def test_the_host_of_a_pod_that_outlives_its_job_is_held_P25(
     state: str, fields: dict[str, Any], chosen: dict[str, Any], drained: bool
 ) -> None:
     """Unless the gate stands, or a script that still ends holds it by itself."""
-    world = core(BOUND, its(state, **fields), **chosen)
+    core = core_of(BOUND, its(state, **fields), **chosen)
     wanted = [Drain("n1", "k8s: pod still terminating")] if drained else []
-    assert world.wants("n1", Drain) == wanted
-    assert not world.wants("n2", Drain)
+    assert core.wants("n1", Drain) == wanted
+    assert not core.wants("n2", Drain)
 
 
 def test_the_hold_ends_with_the_pod_P25() -> None:
     """Undrained as any drain of ours."""
-    world = core(BOUND, its("CANCELLED"))
-    world.see(slurm_node("n1", "IDLE+DRAIN", reason="k8s: pod still terminating"))
-    assert not world.wants("n1", Drain)
-    assert world.verdict("n1").because.startswith(
+    core = core_of(BOUND, its("CANCELLED"))
+    core.see(slurm_node("n1", "IDLE+DRAIN", reason="k8s: pod still terminating"))
+    assert not core.wants("n1", Drain)
+    assert core.verdict("n1").because.startswith(
         "drained: Pod ns/p1 lives though its job has ended"
     )
-    world.see(deleted("pods", BOUND))
-    assert world.verdict("n1").because.startswith("undrained")
+    core.see(deleted("pods", BOUND))
+    assert core.verdict("n1").because.startswith("undrained")
 
 
 @pytest.mark.parametrize("script", [True, False])
@@ -73,22 +73,22 @@ def test_the_host_of_a_pod_whose_job_is_not_there_is_held_P25(
     where it runs, it may be there.
     """
     its_job = job(BOUND, state=state, slurm_nodes=slurm_nodes, script=script)
-    world = core(BOUND, its_job)
+    core = core_of(BOUND, its_job)
     wanted = [Drain("n1", "k8s: pod still terminating")] if drained else []
-    assert world.wants("n1", Drain) == wanted
+    assert core.wants("n1", Drain) == wanted
     why = "has ended" if state == "CANCELLED" else "is not here"
-    assert (f"lives though its job {why}" in world.verdict("n1").because) == drained
-    world.see(deleted("pods", BOUND))
-    assert not world.wants("n1", Drain)
+    assert (f"lives though its job {why}" in core.verdict("n1").because) == drained
+    core.see(deleted("pods", BOUND))
+    assert not core.wants("n1", Drain)
 
 
 def test_a_deletion_that_takes_too_long_is_a_cause_of_its_own_L6() -> None:
     """Until the Pod is gone; before that the drain is undecided."""
-    world = core(BOUND, its("CANCELLED+COMPLETING", script=True))
-    world.see(StopCall(1, "7", world.now, world.now + 30))
-    assert not world.wants("n1", Drain)
-    world.wait(28)
-    assert world.wants("n1", Drain) == [Drain("n1", "k8s: pod deletion timeout")]
+    core = core_of(BOUND, its("CANCELLED+COMPLETING", script=True))
+    core.see(StopCall(1, "7", core.now, core.now + 30))
+    assert not core.wants("n1", Drain)
+    core.wait(28)
+    assert core.wants("n1", Drain) == [Drain("n1", "k8s: pod deletion timeout")]
 
 
 @pytest.mark.parametrize(
@@ -96,31 +96,29 @@ def test_a_deletion_that_takes_too_long_is_a_cause_of_its_own_L6() -> None:
 )
 def test_the_host_of_a_pod_without_job_is_drained_P30(policy: str, drained: bool) -> None:
     """Unless it ends, or is about to be readopted."""
-    world = core(BOUND, lost_job=policy)
+    core = core_of(BOUND, lost_job=policy)
     for begun_s in (1001.0, 1061.0):
-        assert not world.wants("n1", Drain)
-        world.now = begun_s
-        world.see(*listing("jobs", begun_s=begun_s))
+        assert not core.wants("n1", Drain)
+        core.now = begun_s
+        core.see(*listing("jobs", begun_s=begun_s))
     wanted = [Drain("n1", "k8s: pod without job")] if drained else []
-    assert world.wants("n1", Drain) == wanted
+    assert core.wants("n1", Drain) == wanted
 
 
 def test_a_job_that_comes_back_lifts_it_P30() -> None:
     """slurmctld was behind."""
-    world = core(BOUND)
-    for begun_s in (1001.0, 1061.0):
-        world.now = begun_s
-        world.see(*listing("jobs", begun_s=begun_s))
-    world.see(slurm_node("n1", "IDLE+DRAIN", reason="k8s: pod without job"), its("RUNNING"))
-    assert world.verdict("n1").because.startswith("undrained")
+    core = core_of(BOUND)
+    core.lose_jobs()
+    core.see(slurm_node("n1", "IDLE+DRAIN", reason="k8s: pod without job"), its("RUNNING"))
+    assert core.verdict("n1").because.startswith("undrained")
 
 
 def test_a_lost_node_ranks_before_a_pod_that_lingers_S9() -> None:
     """And the lingering Pod before a terminating slurmd."""
-    world = core(BOUND, its("CANCELLED"))
-    world.see(node("kn1", ready="Unknown"))
-    world.wait(41)
-    (drain,) = world.wants("n1", Drain)
+    core = core_of(BOUND, its("CANCELLED"))
+    core.see(node("kn1", ready="Unknown"))
+    core.wait(41)
+    (drain,) = core.wants("n1", Drain)
     assert isinstance(drain, Drain)
     assert drain.reason == "k8s: node not ready"
 
@@ -128,9 +126,9 @@ def test_a_lost_node_ranks_before_a_pod_that_lingers_S9() -> None:
 @pytest.mark.parametrize("cause", ["terminating", "cordoned"])
 def test_a_pod_that_lingers_ranks_before_these_S9(cause: str) -> None:
     """S8, S7, P30, L6, P25, S5, S6, S1, S3, S4."""
-    world = core(BOUND, its("CANCELLED"))
+    core = core_of(BOUND, its("CANCELLED"))
     if cause == "cordoned":
-        world.see(node("kn1", unschedulable=True))
+        core.see(node("kn1", unschedulable=True))
     else:
-        world.see(slurmd_pod("n1", terminating=True))
-    assert world.wants("n1", Drain) == [Drain("n1", "k8s: pod still terminating")]
+        core.see(slurmd_pod("n1", terminating=True))
+    assert core.wants("n1", Drain) == [Drain("n1", "k8s: pod still terminating")]

@@ -27,7 +27,7 @@ from sunk_sync.core.rules.cluster.relist import relist
 from sunk_sync.core.tables.doubts import CALM_S, PAUSE_MAX_S, PAUSE_S, WATCH_S
 from sunk_sync.core.views.parts import Cluster, Doubt
 from tests.core.checks import check_oracle
-from tests.kit.build import Core, deleted, listing, node, pod, room, slurmd_pod, source_of
+from tests.kit.build import Core, deleted, node, pod, room, slurmd_pod, source_of
 
 HERE = Configuration(namespace="slurm")
 NOW = 100.0
@@ -97,7 +97,7 @@ def test_a_refused_uid_leads_to_a_listing_F3(row: Node | SlurmdPod | Pod) -> Non
     core.wait(WATCH_S)
     assert relists(core) == [Relist(source_of(row), asked_s)]
     assert row.name in core.reconciler.standing[CLUSTER].verdict.because
-    core.see(*listing(source_of(row), row, begun_s=core.now))
+    core.see_listing(source_of(row), row)
     assert not relists(core)
 
 
@@ -182,7 +182,7 @@ def test_listings_for_doubts_that_come_again_wait_longer_each_time_F3() -> None:
             core.wait(0.5)
         pauses.append(core.now - last_s)
         last_s = core.now
-        core.see(*listing("nodes", node(), begun_s=core.now))
+        core.see_listing("nodes", node())
     doubled = [PAUSE_S * 2**power for power in range(5)]
     assert pauses == [WATCH_S + 0.5, *doubled, PAUSE_MAX_S, PAUSE_MAX_S]
 
@@ -193,12 +193,12 @@ def test_after_some_calm_a_listing_follows_at_once_F3() -> None:
     for _ in range(2):
         contradict(core, node())
         core.wait(PAUSE_S)
-        core.see(*listing("nodes", node(), begun_s=core.now))
+        core.see_listing("nodes", node())
     core.wait(CALM_S)
     contradict(core, node())
     core.wait(WATCH_S)
     assert relists(core)
-    core.see(*listing("nodes", node(), begun_s=core.now))
+    core.see_listing("nodes", node())
     contradict(core, node())
     core.wait(PAUSE_S)
     assert relists(core), "its pause is the first again"
@@ -249,8 +249,7 @@ def test_a_binding_asked_for_before_a_listing_is_told_by_the_watch_F3() -> None:
     """It may be one that etcd has lost: no row would show the Pod unbound again."""
     core = Core(*room("n1"), pod())
     asked_s = core.now
-    core.now += 1
-    core.see(*listing("pods", pod(), begun_s=core.now))
+    core.see_listing("pods", pod(), after_s=1)
     core.see(Placed("ns", "p1", pod().uid, "kn1", "7", asked_s))
     assert core.graph.pods.get("ns/p1") == pod()
     core.see(replace(pod(), node_name="kn1", job_id="7"))

@@ -19,6 +19,7 @@ from tests.kit.build import (
     listing,
     node,
     pod,
+    running,
     slurm_node,
     slurmd_pod,
 )
@@ -105,16 +106,16 @@ def test_what_the_operator_says_others_take_counts_everywhere_P28() -> None:
 def test_a_pod_is_not_bound_beside_pods_that_leave_too_little_P28() -> None:
     """The kubelet would answer OutOfcpu: the job is given up instead."""
     others = [pod(f"o{n}", spec=BIG, node_name="kn1", job_id=f"{n}") for n in (1, 2)]
-    jobs = [job(one, state="RUNNING", job_id=one.job_id, slurm_nodes=("n1",)) for one in others]
+    jobs = [running(one, job_id=one.job_id) for one in others]
     wanted = pod(spec=BIG)
-    held = job(wanted, state="RUNNING", slurm_nodes=("n1",))
+    held = running(wanted)
     core = core_of(*others, *jobs, wanted, held)
     assert not core.workload_wants(wanted, Bind)
     (cancel,) = core.workload_wants(wanted, CancelJob)
     assert cancel.replaced
     elsewhere = replace(held, slurm_nodes=("n2",))
     core.see(elsewhere)
-    assert [want.node_name for want in core.workload_wants(wanted, Bind)] == ["kn2"]
+    assert [node for _, node in core.binds(wanted)] == ["kn2"]
 
 
 def test_a_pod_that_is_about_to_leave_is_waited_for_P11() -> None:
@@ -122,34 +123,34 @@ def test_a_pod_that_is_about_to_leave_is_waited_for_P11() -> None:
     other = pod("o1", spec=FULL, node_name="kn1", job_id="1", terminating=True)
     ended = job(other, state="CANCELLED", job_id="1", slurm_nodes=("n1",))
     wanted = pod(spec=BIG)
-    core = core_of(other, ended, wanted, job(wanted, state="RUNNING", slurm_nodes=("n1",)))
+    core = core_of(other, ended, wanted, running(wanted))
     assert not core.workload_wants(wanted, Bind, CancelJob)
     core.see(replace(other, ended=True))
-    assert [want.node_name for want in core.workload_wants(wanted, Bind)] == ["kn1"]
+    assert [node for _, node in core.binds(wanted)] == ["kn1"]
 
 
 def test_a_member_that_is_bound_already_does_not_stand_in_the_way_G1() -> None:
     """The gang gave its own job up (found by the simulator)."""
     both = [pod(name, spec=FULL, gang=Gang("annotation", "g", 2)) for name in ("a", "b")]
-    held = job(*both, state="RUNNING", slurm_nodes=("n1", "n2"))
+    held = running(*both, at=("n1", "n2"))
     core = core_of(*both, held)
     binds = core.workload_wants(both[0], Bind)
     core.see(replace(both[1], node_name=binds[1].node_name, job_id=held.job_id))
     assert not core.workload_wants(both[0], CancelJob)
-    assert [want.node_name for want in core.workload_wants(both[0], Bind)] == [binds[0].node_name]
+    assert [node for _, node in core.binds(both[0])] == [binds[0].node_name]
 
 
 def test_a_job_whose_hosts_were_not_read_yet_stays_P12() -> None:
     """Its state was read, its record was not: it was given up for holding too few hosts (sim)."""
     wanted = pod(spec=BIG)
-    core = core_of(wanted, job(wanted, state="RUNNING", slurm_nodes=()))
+    core = core_of(wanted, running(wanted, at=()))
     assert not core.workload_wants(wanted, Bind, CancelJob)
 
 
 def test_nothing_is_bound_to_a_job_that_is_being_given_up_P17() -> None:
     """We have marked it, and are about to cancel it."""
     wanted = pod(spec=BIG)
-    held = job(wanted, state="RUNNING", slurm_nodes=("n1",))
+    held = running(wanted)
     marked = replace(held, identity=replace(held.identity, replaced=True))
     core = core_of(wanted, marked)
     assert not core.workload_wants(wanted, Bind)
@@ -181,7 +182,7 @@ def test_the_slurmd_pod_is_one_of_all_pods_P28() -> None:
 def test_a_pod_of_others_that_came_first_gives_the_host_back_P28() -> None:
     """Found at the binding: the kubelet would answer OutOfcpu."""
     wanted = pod(spec=BIG)
-    core = watching(wanted, job(wanted, state="RUNNING", slurm_nodes=("n1",)))
+    core = watching(wanted, running(wanted))
     assert not core.workload_wants(wanted, Bind)
     assert core.workload_wants(wanted, CancelJob)[0].replaced
     core.see(Taken("kn1", (("cpu", 1_000), ("pods", 1))))

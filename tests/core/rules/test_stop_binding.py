@@ -7,13 +7,13 @@ from sunk_sync.core.model.actions import AnswerStop, Bind, SetScheduled
 from sunk_sync.core.model.facts import CallEnded, StopCall
 from sunk_sync.core.model.timing import BINDING_S
 from sunk_sync.core.rules.workload.bind import ENDED_S
-from tests.kit.build import OFFER, Core, job, node, pod, slurm_node, slurmd_pod
+from tests.kit.build import OFFER, Core, job, node, pod, running, slurm_node, slurmd_pod
 
 
 def core_of(*, started: bool) -> Core:
     """A Pod that is not bound yet, whose job runs on n1."""
     wanted = pod()
-    held = replace(job(wanted, state="RUNNING", slurm_nodes=("n1",)), script=True, started=started)
+    held = replace(running(wanted), script=True, started=started)
     hosts = (node("kn1", offer=OFFER), slurmd_pod("n1"), slurm_node("n1"))
     return Core(*hosts, wanted, held)
 
@@ -84,7 +84,7 @@ def test_another_job_under_the_id_was_not_told_to_end_P23() -> None:
     """Slurm that lost its state counts from the start again."""
     core = core_of(started=True)
     core.see(stop(core), CallEnded(1))
-    held = job(pod(), state="RUNNING", slurm_nodes=("n1",), submitted_at=2)
+    held = running(pod(), submitted_at=2)
     core.see(held)
     assert core.workload_wants(pod(), Bind)
 
@@ -92,8 +92,8 @@ def test_another_job_under_the_id_was_not_told_to_end_P23() -> None:
 def test_nor_was_one_that_was_just_made_under_the_id_P23() -> None:
     """Found by the simulator (252352): Slurm's answer to a submission does not tell its time."""
     core = core_of(started=True)
-    core.see(job(pod(), state="RUNNING", slurm_nodes=("n1",), submitted_at=1))
+    core.see(running(pod(), submitted_at=1))
     core.see(stop(core), CallEnded(1))
     core.see(job(pod(), submitted_at=0))
-    core.see(job(pod(), state="RUNNING", slurm_nodes=("n1",), submitted_at=2))
+    core.see(running(pod(), submitted_at=2))
     assert core.workload_wants(pod(), Bind)

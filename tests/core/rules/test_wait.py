@@ -6,15 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import RecordEvent, SetMetadata, SetScheduled
-from sunk_sync.core.model.facts import (
-    Attempt,
-    Condition,
-    Job,
-    Pod,
-    Row,
-    SubmitRefused,
-    reference_of,
-)
+from sunk_sync.core.model.facts import Attempt, Condition, Job, Pod, SubmitRefused, reference_of
 from sunk_sync.core.model.job_identity import workload_id
 from sunk_sync.core.model.names import (
     CANCELLED,
@@ -29,39 +21,35 @@ from sunk_sync.core.model.names import (
     SCHEDULED_CONDITION,
 )
 from sunk_sync.core.model.pod_spec import PodSpec
-from tests.kit.build import SMALL, Core, identity, job, listing, pod, room
+from tests.kit.build import SMALL, Core, identity, job, pod, room, running, two_hosts
 
 NOWHERE = replace(SMALL, node_selector=(("zone", "x"),))
 
 
-def core(*rows: Row, **chosen: Any) -> Core:
-    return Core(*room("n1"), *room("n2"), *rows, **chosen)
-
-
-def said(world: Core, of: Pod) -> list[tuple[str, str]]:
+def said(core: Core, of: Pod) -> list[tuple[str, str]]:
     """Reason and message of its condition."""
-    return [(want.reason, want.message) for want in world.workload_wants(of, SetScheduled)]
+    return [(want.reason, want.message) for want in core.workload_wants(of, SetScheduled)]
 
 
-def told(world: Core, of: Pod) -> Pod:
+def told(core: Core, of: Pod) -> Pod:
     """The Pod once its condition is written: only then it gets the Event."""
-    (desired,) = world.workload_wants(of, SetScheduled)
+    (desired,) = core.workload_wants(of, SetScheduled)
     assert not [
-        want for want in world.workload_wants(of, RecordEvent) if want.message == desired.message
+        want for want in core.workload_wants(of, RecordEvent) if want.message == desired.message
     ]
     stands = Condition(SCHEDULED_CONDITION, "False", desired.reason, desired.message)
     after = replace(of, conditions=(stands,))
-    world.see(after)
-    assert not said(world, after)
+    core.see(after)
+    assert not said(core, after)
     return after
 
 
-def events(world: Core, of: Pod) -> list[str]:
-    return [want.reason for want in world.workload_wants(of, RecordEvent)]
+def events(core: Core, of: Pod) -> list[str]:
+    return [want.reason for want in core.workload_wants(of, RecordEvent)]
 
 
-def notes(world: Core, of: Pod) -> list[dict[str, str]]:
-    wants = world.workload_wants(of, SetMetadata)
+def notes(core: Core, of: Pod) -> list[dict[str, str]]:
+    wants = core.workload_wants(of, SetMetadata)
     assert all(want.manager == MANAGER_SUBMIT for want in wants)
     return [dict(want.annotations) for want in wants]
 
@@ -69,48 +57,48 @@ def notes(world: Core, of: Pod) -> list[dict[str, str]]:
 def test_a_pod_that_is_placed_within_a_second_costs_the_binding_alone_P1() -> None:
     """Then condition, Event and the job's id."""
     one = pod()
-    world = core(one, job(one, reason="Resources"))
-    assert not world.workload_wants(one)
-    world.wait(1)
-    ((reason, message),) = said(world, one)
+    core = two_hosts(one, job(one, reason="Resources"))
+    assert not core.workload_wants(one)
+    core.wait(1)
+    ((reason, message),) = said(core, one)
     assert reason == "Unschedulable"
     assert message.startswith("Slurm job 7 waits:")
     assert "Resources" in message
-    assert not notes(world, one), "of two writes at once the API server refuses one"
-    after = told(world, one)
-    assert events(world, after) == ["FailedScheduling"]
-    assert notes(world, after) == [{JOB_ID: "7"}]
+    assert not notes(core, one), "of two writes at once the API server refuses one"
+    after = told(core, one)
+    assert events(core, after) == ["FailedScheduling"]
+    assert notes(core, after) == [{JOB_ID: "7"}]
 
 
 def test_the_log_line_of_that_word_has_its_cause_P26() -> None:
     """The job that waits, and Slurm's reason as Slurm spells it."""
     one = pod()
-    world = core(one, job(one, reason="Resources"))
-    world.wait(1)
-    assert world.workload_verdict(one).because == "job 7 waits in Slurm (Resources)"
+    core = two_hosts(one, job(one, reason="Resources"))
+    core.wait(1)
+    assert core.workload_verdict(one).because == "job 7 waits in Slurm (Resources)"
 
 
 def test_slurm_may_take_a_moment_to_say_why_a_job_waits_P1() -> None:
     """The next word comes a minute later."""
     one = pod()
-    world = core(one, job(one, reason="None"))
-    world.wait(2.9)
-    assert not world.workload_wants(one)
-    world.wait(0.1)
-    assert said(world, one)
+    core = two_hosts(one, job(one, reason="None"))
+    core.wait(2.9)
+    assert not core.workload_wants(one)
+    core.wait(0.1)
+    assert said(core, one)
 
 
 def test_what_is_said_already_is_not_said_again_P1() -> None:
     """M5 for workload Pods."""
     one = pod()
-    world = core(one, job(one, reason="Resources"))
-    world.wait(1)
-    after = replace(told(world, one), job_id="7")
-    world.see(after)
-    event = world.workload_wants(after)
+    core = two_hosts(one, job(one, reason="Resources"))
+    core.wait(1)
+    after = replace(told(core, one), job_id="7")
+    core.see(after)
+    event = core.workload_wants(after)
     assert [type(want) for want in event] == [RecordEvent]
-    world.wait(3600)
-    assert world.workload_wants(after) == event
+    core.wait(3600)
+    assert core.workload_wants(after) == event
 
 
 @pytest.mark.parametrize(
@@ -128,95 +116,95 @@ def test_what_is_wrong_with_a_pod_is_said_at_once_P2_P3_P4_P7_P8(
 ) -> None:
     """With the numbers; nothing else happens to it."""
     one = pod(**fields)
-    world = core(one)
-    ((_, message),) = said(world, one)
+    core = two_hosts(one)
+    ((_, message),) = said(core, one)
     assert words in message
-    assert events(world, told(world, one)) == [event]
+    assert events(core, told(core, one)) == [event]
 
 
 @pytest.mark.parametrize("fields", [{"gated": True}, {"terminating": True}, {"ended": True}])
 def test_who_does_not_wait_for_us_says_nothing_P1(fields: dict[str, Any]) -> None:
     """Gates are Kubernetes' own word."""
     one = pod(spec=NOWHERE, **fields)
-    world = core(one)
-    world.wait(5)
-    assert not said(world, one)
+    core = two_hosts(one)
+    core.wait(5)
+    assert not said(core, one)
 
 
 def test_slurms_refusal_is_told_with_its_number_P10() -> None:
     """In plain words."""
     one = pod()
-    world = core(one)
-    (submit,) = world.workload_wants(one)
-    world.see(SubmitRefused(workload_id([one.uid]), 2045, "no", "script", submit.identity.digest))
-    world.wait(1)
-    ((_, message),) = said(world, one)
+    core = two_hosts(one)
+    (submit,) = core.workload_wants(one)
+    core.see(SubmitRefused(workload_id([one.uid]), 2045, "no", "script", submit.identity.digest))
+    core.wait(1)
+    ((_, message),) = said(core, one)
     assert "2045" in message
-    assert events(world, told(world, one)) == [EVENT_REFUSED]
+    assert events(core, told(core, one)) == [EVENT_REFUSED]
 
 
 def test_a_submission_without_an_answer_is_told_F2() -> None:
     """Nobody wonders why there is no job."""
     one = pod()
-    world = core(one)
-    world.see(Attempt(workload_id([one.uid]), world.now))
-    world.wait(1)
-    assert said(world, one) == [("Unschedulable", "Slurm has not answered the submission yet")]
+    core = two_hosts(one)
+    core.see(Attempt(workload_id([one.uid]), core.now))
+    core.wait(1)
+    assert said(core, one) == [("Unschedulable", "Slurm has not answered the submission yet")]
 
 
 def test_a_later_refusal_is_an_answer_F2() -> None:
     """Asked again as a script, the Pod does not say that nobody answers."""
     one = pod()
-    world = core(one)
-    world.see(Attempt(workload_id([one.uid]), world.now))
-    world.wait(1)
-    world.see(SubmitRefused(workload_id([one.uid]), 2000, "no", "allocation", ""))
-    assert not said(world, one)
+    core = two_hosts(one)
+    core.see(Attempt(workload_id([one.uid]), core.now))
+    core.wait(1)
+    core.see(SubmitRefused(workload_id([one.uid]), 2000, "no", "allocation", ""))
+    assert not said(core, one)
 
 
 def test_an_allocated_job_tells_whom_it_waits_for_P11() -> None:
     """Another Pod, or its own script."""
     one, other = pod(), pod("other", node_name="kn1", job_id="8")
-    runs = job(one, state="RUNNING", slurm_nodes=("n1",))
-    world = core(one, other, runs)
-    world.wait(1)
-    ((_, message),) = said(world, one)
+    runs = running(one)
+    core = two_hosts(one, other, runs)
+    core.wait(1)
+    ((_, message),) = said(core, one)
     assert message == "Slurm job 7 is allocated: waits for Pod ns/other to end"
-    world = core(one, replace(runs, started=False))
-    world.wait(1)
-    ((_, message),) = said(world, one)
+    core = two_hosts(one, replace(runs, started=False))
+    core.wait(1)
+    ((_, message),) = said(core, one)
     assert message == "Slurm job 7 is allocated: its script has not started yet"
 
 
 def test_a_humans_cancel_is_left_on_the_pod_and_told_P17() -> None:
     """Before anything else happens."""
     one = pod(resubmit="2", job_id="7")
-    world = core(one, job(one, state="CANCELLED"))
-    world.wait(1)
-    assert notes(world, one) == [{JOB_ID: "7", CANCELLED: "7/2"}]
-    ((reason, message),) = said(world, one)
+    core = two_hosts(one, job(one, state="CANCELLED"))
+    core.wait(1)
+    assert notes(core, one) == [{JOB_ID: "7", CANCELLED: "7/2"}]
+    ((reason, message),) = said(core, one)
     assert reason == EVENT_CANCELLED
     assert "resubmit" in message
-    assert events(world, told(world, one)) == [EVENT_CANCELLED]
+    assert events(core, told(core, one)) == [EVENT_CANCELLED]
 
 
 def test_the_mark_of_an_earlier_cancel_stays_with_the_hint_P17() -> None:
     """The annotations of one writer go together."""
     one = pod(cancelled="7/", resubmit="1", job_id="7")
-    world = core(one, job(one, job_id="8"))
-    world.wait(1)
-    after = told(world, one)
-    world.see(after)
-    assert notes(world, after) == [{JOB_ID: "8", CANCELLED: "7/"}]
+    core = two_hosts(one, job(one, job_id="8"))
+    core.wait(1)
+    after = told(core, one)
+    core.see(after)
+    assert notes(core, after) == [{JOB_ID: "8", CANCELLED: "7/"}]
 
 
 def test_our_own_replacing_cancel_leaves_no_mark_P17() -> None:
     """Nobody asked for an end."""
     one = pod()
     gone = job(one, state="CANCELLED", identity=identity(one, replaced=True))
-    world = core(one, gone)
-    world.wait(1)
-    assert not notes(world, one)
+    core = two_hosts(one, gone)
+    core.wait(1)
+    assert not notes(core, one)
 
 
 @pytest.mark.parametrize(
@@ -234,17 +222,17 @@ def test_what_slurm_cannot_keep_is_one_event_or_a_refusal_P8_P27(
     """As the operator chose."""
     one = pod(spec=spec)
     rows = [one] if event == EVENT_INVALID else [one, job(one, reason="Resources")]
-    world = core(*rows, **chosen)
-    world.wait(1)
-    assert event in events(world, told(world, one))
+    core = two_hosts(*rows, **chosen)
+    core.wait(1)
+    assert event in events(core, told(core, one))
 
 
 def test_an_edit_after_the_binding_has_no_effect_but_an_event_P20() -> None:
     """The job stays as it is."""
     one = pod(node_name="kn1", job_id="7", settings=(("account", "other"),))
-    runs = job(one, state="RUNNING", slurm_nodes=("n1",), identity=identity(one, digest="00"))
-    world = core(one, runs)
-    (event,) = world.workload_wants(one)
+    runs = running(one, identity=identity(one, digest="00"))
+    core = two_hosts(one, runs)
+    (event,) = core.workload_wants(one)
     assert isinstance(event, RecordEvent)
     assert (event.reference, event.reason) == (reference_of(one), EVENT_TOO_LATE)
 
@@ -253,10 +241,9 @@ def test_it_is_told_about_how_many_wait_ahead_P26() -> None:
     """Rounded; looked at once a minute."""
     pods = [pod(f"p{i:02}") for i in range(12)]
     jobs: list[Job] = [job(one, job_id=str(i + 1)) for i, one in enumerate(pods)]
-    world = core(*pods, *jobs)
-    world.now += 61
-    world.see(*listing("jobs", *jobs, begun_s=world.now))
-    texts = [said(world, one)[0][1] for one in pods]
+    core = two_hosts(*pods, *jobs)
+    core.see_listing("jobs", *jobs, after_s=61)
+    texts = [said(core, one)[0][1] for one in pods]
     assert "No other Pod waits ahead" in texts[0]
     assert "At least 1 other Pod waits" in texts[1]
     assert "At least 10 other Pods wait" in texts[11]
@@ -271,7 +258,7 @@ def test_a_bound_pod_names_the_job_that_holds_its_host_P16_P30(
 ) -> None:
     """An older word that arrived late, or a job that was readopted; foreign bindings are left."""
     one = pod(node_name="kn1", job_id=named)
-    runs = job(one, job_id="7", state="RUNNING", slurm_nodes=(where,))
-    world = Core(*room("n1"), *room("n2"), one, runs)
-    (told,) = [want.annotations for want in world.workload_wants(one, SetMetadata)] or [()]
+    runs = running(one, job_id="7", at=(where,))
+    core = Core(*room("n1"), *room("n2"), one, runs)
+    (told,) = [want.annotations for want in core.workload_wants(one, SetMetadata)] or [()]
     assert told == (((JOB_ID, "7"),) if corrected else ())

@@ -1,13 +1,8 @@
 """P25b: a Pod that cannot end because its Node is gone or does not answer."""
 
-from sunk_sync.core.model.actions import (
-    AnswerGate,
-    CancelJob,
-    GetObject,
-    RecordEvent,
-)
+from sunk_sync.core.model.actions import AnswerGate, CancelJob, GetObject, RecordEvent
 from sunk_sync.core.model.facts import GateCall, GetResult, Pod
-from tests.kit.build import Core, deleted, job, listing, node, pod, room
+from tests.kit.build import Core, deleted, job, listing, node, pod, room, running
 
 POD = pod(node_name="kn1", phase="Running", job_id="7")
 ENDING = pod(node_name="kn1", phase="Running", job_id="7", terminating=True)
@@ -83,7 +78,7 @@ def test_a_pod_that_is_to_end_later_counts_as_gone_at_once_P25b() -> None:
     """Another Pod's answer about the same Node holds for it."""
     other = pod("p2", node_name="kn1", phase="Running", job_id="8")
     core = core_of()
-    core.see(other, job(other, job_id="8", state="RUNNING", slurm_nodes=("n1",)))
+    core.see(other, running(other, job_id="8"))
     lose_node(core)
     answer(core, "no")
     core.see(pod("p2", node_name="kn1", phase="Running", job_id="8", terminating=True))
@@ -118,7 +113,7 @@ def test_the_word_ends_when_the_node_answers_P25b() -> None:
 
 def test_before_nodes_were_listed_none_is_missing_P25b() -> None:
     """An empty picture says nothing of a Node."""
-    core = Core(ENDING, job(POD, state="RUNNING", slurm_nodes=("n1",)), listed=False)
+    core = Core(ENDING, running(POD), listed=False)
     assert core.workload_wants(ENDING, GetObject) == []
     core.see(*listing("nodes"))
     assert core.workload_wants(ENDING, GetObject) == [GetObject("Node", "", "kn1", 0.0)]
