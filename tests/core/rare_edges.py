@@ -53,8 +53,7 @@ def slurmd_asks_for_more() -> None:
     world = core(ONE)
     world.see(slurmd_pod("n1", requests=(("cpu", 15_500), ("memory", 1))))
     right(world)
-    (submit,) = world.workload_wants(ONE, SubmitJob)
-    assert submit.excluded == ("n1",)
+    assert world.submission(ONE).excluded == ("n1",)
 
 
 def a_pods_node_loses_its_slurmd() -> None:
@@ -105,8 +104,7 @@ def the_last_job_that_waits_is_gone() -> None:
     world = core(ONE, pod("q"), waits, gate="on")
     world.see(replace(waits, state=frozenset({"RUNNING"}), slurm_nodes=("n2",)))
     right(world)
-    (submit,) = world.workload_wants(ONE, SubmitJob)
-    assert submit.kind == "allocation"
+    assert world.submission(ONE).kind == "allocation"
 
 
 def the_first_gate_call_of_ours() -> None:
@@ -114,8 +112,7 @@ def the_first_gate_call_of_ours() -> None:
     world = core(ONE, OTHER, RUNS)
     world.see(GateCall(1, "8", ("n1",), world.now, world.now + 60))
     right(world)
-    (submit,) = world.workload_wants(ONE, SubmitJob)
-    assert submit.kind == "allocation"
+    assert world.submission(ONE).kind == "allocation"
 
 
 def a_gangs_pod_is_told_its_place() -> None:
@@ -166,12 +163,10 @@ def a_refusal_is_forgotten() -> None:
     world.wait(500)
     world.see(before)
     world.wait(101)
-    (submit,) = world.workload_wants(ONE, SubmitJob)
-    assert submit.excluded == ()
+    assert world.submission(ONE).excluded == ()
     world.see(SubmitRefused(workload_id((pod("q").uid,)), 2014, "no host", "script", ""))
     right(world)
-    (submit,) = world.workload_wants(ONE, SubmitJob)
-    assert submit.excluded == ("n2",)
+    assert world.submission(ONE).excluded == ("n2",)
 
 
 def one_leaves_its_gang_and_the_other_goes() -> None:

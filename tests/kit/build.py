@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from sunk_sync.core.graph.graph import Graph
-from sunk_sync.core.model.actions import Bind, CancelJob, EndPod, SubmitJob
+from sunk_sync.core.model.actions import Bind, CancelJob, EndPod, RecordEvent, SubmitJob
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
     Condition,
@@ -78,6 +78,11 @@ def pod(name: str = "p1", **fields: object) -> Pod:
     """Make a waiting workload Pod `ns/p1` of one CPU and 1 GiB."""
     standard = {"namespace": "ns", "name": name, "uid": f"uid-{name}", "spec": SMALL}
     return Pod(**{**standard, **fields})  # type: ignore[arg-type]
+
+
+POD = pod()
+BOUND = pod(node_name="kn1", job_id="7")
+"""The same Pod on Node kn1, by job 7."""
 
 
 def gang_pod(name: str, *, size: int = 2, **fields: object) -> Pod:
@@ -264,6 +269,14 @@ class Core:
     def ends(self, of: Pod) -> list[str]:
         """Return the names of the Pods of the workload that are to end."""
         return [want.reference.name for want in self.workload_wants(of, EndPod)]
+
+    def events(self, of: Pod) -> list[str]:
+        """Return the reasons of the wanted Events about the workload."""
+        return [want.reason for want in self.workload_wants(of, RecordEvent)]
+
+    def workload_kept(self, of: Pod) -> list[Any]:
+        """Return the actions of the workload that policy keeps back."""
+        return self.kept(workload_key(workload_key_of(of)))
 
     def submission(self, of: Pod) -> Any:
         """Return the wanted submission of the workload, or None."""

@@ -25,6 +25,7 @@ from sunk_sync.core.model.names import MANAGER_MIRROR
 from sunk_sync.core.workloads.memory import KEPT_S
 from tests.core.checks import check_oracle
 from tests.kit.build import (
+    POD,
     Core,
     deleted,
     listing,
@@ -211,11 +212,10 @@ def test_an_event_belongs_to_the_pod_else_the_node_else_our_namespace(
 
 def test_an_event_about_a_workload_belongs_to_its_first_pod() -> None:
     """Where all of them are gone, to our namespace."""
-    one = pod()
-    core = Core(*room(), one)
-    key = workload_key(workload_key_of(one))
-    assert core.graph.reference(key) == reference_of(one)
-    core.see(deleted("pods", one))
+    core = Core(*room(), POD)
+    key = workload_key(workload_key_of(POD))
+    assert core.graph.reference(key) == reference_of(POD)
+    core.see(deleted("pods", POD))
     assert core.graph.reference(key) == Reference("Namespace", "", "default", "")
 
 

@@ -6,19 +6,17 @@ from typing import Any, Literal
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import Bind, CancelJob, RecordEvent
+from sunk_sync.core.model.actions import Bind, CancelJob
 from sunk_sync.core.model.facts import Confirmed, JobNotice, Lost, Observed, WriteEcho, reference_of
-from sunk_sync.core.model.keys import workload_key, workload_key_of
 from sunk_sync.core.model.names import EVENT_SCHEDULED
 from sunk_sync.core.model.outcomes import Done, shown_by
-from tests.kit.build import gang_pod, identity, job, listing, node, pod, running, two_hosts
+from tests.kit.build import POD, gang_pod, identity, job, listing, node, pod, running, two_hosts
 
 
 def test_a_pod_is_bound_to_the_node_of_the_allocated_host_P11() -> None:
     """With its own UID and the id of the job."""
-    one = pod()
-    core = two_hosts(one, running(one))
-    assert core.workload_wants(one, Bind) == [Bind(reference_of(one), "kn1", "7", "n1")]
+    core = two_hosts(POD, running(POD))
+    assert core.workload_wants(POD, Bind) == [Bind(reference_of(POD), "kn1", "7", "n1")]
 
 
 @pytest.mark.parametrize(
@@ -33,8 +31,7 @@ def test_a_pod_is_bound_to_the_node_of_the_allocated_host_P11() -> None:
 )
 def test_nobody_is_bound_before_the_job_holds_a_host_P11(of: dict[str, Any]) -> None:
     """Waiting, suspended, its script not started, unknown to Kubernetes, ended."""
-    one = pod()
-    assert not two_hosts(one, job(one, **of)).binds(one)
+    assert not two_hosts(POD, job(POD, **of)).binds(POD)
 
 
 @pytest.mark.parametrize(
@@ -44,40 +41,30 @@ def test_nobody_is_bound_between_slurms_word_of_the_end_and_its_reading_P11(
     word: Literal["starting", "started", "ended"], bound: bool
 ) -> None:
     """Slurm may take seconds to answer; a binding that was refused would be tried meanwhile."""
-    one = pod()
-    core = two_hosts(one, running(one))
+    core = two_hosts(POD, running(POD))
     core.see(JobNotice("7", word, core.now))
-    assert bool(core.binds(one)) is bound
-    core.see(Observed(running(one), core.now))
-    assert core.binds(one) == [("p1", "kn1")]
+    assert bool(core.binds(POD)) is bound
+    core.see(Observed(running(POD), core.now))
+    assert core.binds(POD) == [("p1", "kn1")]
 
 
 def test_nobody_is_bound_while_jobs_cannot_be_read_P11() -> None:
     """Found by the simulator: minutes after Slurm had last answered (60050)."""
-    one = pod()
-    core = two_hosts(one, running(one))
-    (wanted,) = core.workload_wants(one, Bind)
-
-    def kept() -> list[Any]:
-        return [
-            keep.action
-            for keep in core.reconciler.standing[workload_key(workload_key_of(one))].kept
-        ]
-
-    assert not kept()
+    core = two_hosts(POD, running(POD))
+    (wanted,) = core.workload_wants(POD, Bind)
+    assert not core.workload_kept(POD)
     core.see(Lost("jobs", "away"))
-    assert kept() == [wanted]
+    assert core.workload_kept(POD) == [wanted]
     core.see(Confirmed("jobs", core.now))
-    assert not kept()
+    assert not core.workload_kept(POD)
 
 
 def test_a_binding_that_was_answered_is_known_before_any_watch_tells_P11() -> None:
     """Found by the simulator: a job was given up as that of an unbound Pod (60034)."""
-    one = pod()
-    core = two_hosts(one, running(one))
-    (wanted,) = core.workload_wants(one, Bind)
+    core = two_hosts(POD, running(POD))
+    (wanted,) = core.workload_wants(POD, Bind)
     core.see(*shown_by(Done(wanted), asked_s=core.now))
-    assert not core.binds(one)
+    assert not core.binds(POD)
     assert core.reconciler.graph.pods.entries["ns/p1"].row == pod(node_name="kn1", job_id="7")
 
 
@@ -100,43 +87,39 @@ def test_no_news_that_shows_a_pod_unbound_undoes_its_binding_P11(news: Any) -> N
 
     Found by the simulator: the Pod was bound anew, and its job given up (1733).
     """
-    one = pod()
-    core = two_hosts(one, running(one))
-    (wanted,) = core.workload_wants(one, Bind)
+    core = two_hosts(POD, running(POD))
+    (wanted,) = core.workload_wants(POD, Bind)
     core.see(*shown_by(Done(wanted), asked_s=core.now))
     order = core.reconciler.graph.pods.entries["ns/p1"].order
-    core.see(news(replace(one, job_id="7"), order + 10))
-    assert not core.binds(one)
+    core.see(news(replace(POD, job_id="7"), order + 10))
+    assert not core.binds(POD)
     core.see(node("kn1", ready="False"))
-    assert not core.workload_wants(one, CancelJob)
-    bound = replace(one, node_name="kn1", job_id="7", bound_for="7")
+    assert not core.workload_wants(POD, CancelJob)
+    bound = replace(POD, node_name="kn1", job_id="7", bound_for="7")
     core.see(Observed(bound, order + 5))
     assert core.reconciler.graph.pods.get("ns/p1") == bound
 
 
 def test_only_a_listing_asked_for_later_shows_a_pod_unbound_again_P11() -> None:
     """Kubernetes was restored from a backup."""
-    one = pod()
-    core = two_hosts(one, running(one))
-    (wanted,) = core.workload_wants(one, Bind)
+    core = two_hosts(POD, running(POD))
+    (wanted,) = core.workload_wants(POD, Bind)
     core.see(*shown_by(Done(wanted), asked_s=core.now))
-    core.see(*listing("pods", one, begun_s=core.now + 1))
-    assert core.binds(one) == [("p1", "kn1")]
+    core.see(*listing("pods", POD, begun_s=core.now + 1))
+    assert core.binds(POD) == [("p1", "kn1")]
 
 
 def test_the_script_s_call_is_enough_P11() -> None:
     """News come by the hook before they come by the listing."""
-    one = pod()
-    core = two_hosts(one, running(one, started=False))
-    assert "has not started" in core.workload_verdict(one).because
+    core = two_hosts(POD, running(POD, started=False))
+    assert "has not started" in core.workload_verdict(POD).because
     core.see(JobNotice("7", "started", core.now))
-    assert core.binds(one) == [("p1", "kn1")]
+    assert core.binds(POD) == [("p1", "kn1")]
 
 
 def test_without_a_script_the_allocation_is_enough_P11() -> None:
     """Nobody would call."""
-    one = pod()
-    assert two_hosts(one, running(one, started=False, script=False)).binds(one)
+    assert two_hosts(POD, running(POD, started=False, script=False)).binds(POD)
 
 
 @pytest.mark.parametrize(
@@ -155,13 +138,12 @@ def test_nobody_is_bound_beside_a_pod_whose_job_is_not_confirmed_P11(
     """Its containers may still hold what Slurm has given away."""
     other = pod("other", node_name="kn1", job_id="8")
     rows = [job(other, job_id="8", **fields) for fields in jobs_of_other]
-    one = pod()
-    core = two_hosts(other, one, running(one), *rows)
-    assert bool(core.binds(one)) is bound
+    core = two_hosts(other, POD, running(POD), *rows)
+    assert bool(core.binds(POD)) is bound
     if not bound:
-        assert "ns/other" in core.workload_verdict(one).because
+        assert "ns/other" in core.workload_verdict(POD).because
         core.see(replace(other, ended=True))
-        assert core.binds(one)
+        assert core.binds(POD)
 
 
 def test_the_two_of_a_gang_are_not_in_each_others_way_P11() -> None:
@@ -173,19 +155,17 @@ def test_the_two_of_a_gang_are_not_in_each_others_way_P11() -> None:
 @pytest.mark.parametrize("ready", ["False", "Unknown"])
 def test_nobody_is_bound_to_a_node_that_is_not_ready_P12(ready: str) -> None:
     """Nor to one that is cordoned."""
-    one = pod()
-    core = two_hosts(one, running(one))
+    core = two_hosts(POD, running(POD))
     core.see(node("kn1", ready=ready))
-    assert not core.binds(one)
+    assert not core.binds(POD)
 
 
 @pytest.mark.parametrize(("second", "bound"), [("PENDING", True), ("RUNNING", False)])
 def test_never_do_two_running_jobs_hold_a_pod_P29(second: str, bound: bool) -> None:
     """The one that runs alone may."""
-    one = pod()
     at = ("n2",) if second == "RUNNING" else ()
-    twin = job(one, state=second, job_id="9", slurm_nodes=at)
-    assert bool(two_hosts(one, running(one), twin).binds(one)) is bound
+    twin = job(POD, state=second, job_id="9", slurm_nodes=at)
+    assert bool(two_hosts(POD, running(POD), twin).binds(POD)) is bound
 
 
 def test_all_of_a_gang_are_bound_or_none_G1() -> None:
@@ -211,15 +191,13 @@ def test_a_member_that_is_not_in_the_picture_holds_all_G1() -> None:
 
 def test_one_event_tells_that_it_is_placed_P11() -> None:
     """Only of what this process saw, and only for a moment."""
-    one = pod()
-    core = two_hosts(one, running(one))
-    placed = replace(one, node_name="kn1", job_id="7")
+    core = two_hosts(POD, running(POD))
+    placed = replace(POD, node_name="kn1", job_id="7")
     core.see(placed)
-    (event,) = core.workload_wants(placed, RecordEvent)
-    assert event.reason == EVENT_SCHEDULED
+    assert core.events(placed) == [EVENT_SCHEDULED]
     core.wait(5)
     assert not core.workload_wants(placed)
-    again = two_hosts(placed, running(one))
+    again = two_hosts(placed, running(POD))
     assert not again.workload_wants(placed)
 
 

@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import CancelJob, EndPod, RecordEvent
+from sunk_sync.core.model.actions import CancelJob, EndPod
 from sunk_sync.core.model.names import EVENT_BOUND_ELSEWHERE
-from tests.kit.build import Core, job, node, pod, running, slurm_node, slurmd_pod
+from tests.kit.build import BOUND, Core, job, node, pod, running, slurm_node, slurmd_pod
 
 HOST = (node("kn1"), slurmd_pod("n1"), slurm_node("n1"))
 
@@ -15,11 +15,9 @@ def test_somebody_elses_binding_costs_the_job_and_not_the_pod_P18(told: str) -> 
     """Also of a Pod that waited so long that it carries the job's id."""
     theirs = pod(node_name="kn1", job_id=told)
     core = Core(*HOST, theirs, job(theirs))
-    (cancel,) = core.workload_wants(theirs, CancelJob)
-    assert cancel.replaced
+    assert core.cancels(theirs) == [("7", True)]
     assert not core.workload_wants(theirs, EndPod)
-    (event,) = core.workload_wants(theirs, RecordEvent)
-    assert event.reason == EVENT_BOUND_ELSEWHERE
+    assert core.events(theirs) == [EVENT_BOUND_ELSEWHERE]
 
 
 def test_nobody_knows_where_an_allocation_is_before_its_record_was_read_P18() -> None:
@@ -33,29 +31,26 @@ def test_nobody_knows_where_an_allocation_is_before_its_record_was_read_P18() ->
 
 def test_a_pod_that_we_bound_ends_when_its_job_was_requeued_P19() -> None:
     """It ran before: the id on the Pod came with the binding."""
-    ours = pod(node_name="kn1", job_id="7")
-    core = Core(*HOST, ours, job(ours, requeued=True))
-    assert core.workload_wants(ours, CancelJob)
-    (end,) = core.workload_wants(ours, EndPod)
+    core = Core(*HOST, BOUND, job(BOUND, requeued=True))
+    assert core.workload_wants(BOUND, CancelJob)
+    (end,) = core.workload_wants(BOUND, EndPod)
     assert "requeued" in end.message
 
 
 @pytest.mark.parametrize("state", ["PENDING", "CONFIGURING+RUNNING"])
 def test_a_job_that_runs_elsewhere_was_requeued_though_nobody_saw_it_P19(state: str) -> None:
     """Found by the simulator (270039): slurmctld was killed and forgot that it had begun."""
-    ours = pod(node_name="kn1", job_id="7")
     hosts = (*HOST, node("kn2"), slurmd_pod("n2"), slurm_node("n2"))
-    core = Core(*hosts, ours, running(ours))
-    assert not core.workload_wants(ours, CancelJob, EndPod)
-    again = job(ours, state=state, slurm_nodes=() if state == "PENDING" else ("n2",))
+    core = Core(*hosts, BOUND, running(BOUND))
+    assert not core.workload_wants(BOUND, CancelJob, EndPod)
+    again = job(BOUND, state=state, slurm_nodes=() if state == "PENDING" else ("n2",))
     core.see(again)
-    (cancel,) = core.workload_wants(ours, CancelJob)
-    assert cancel.replaced
-    (end,) = core.workload_wants(ours, EndPod)
+    assert core.cancels(BOUND) == [("7", True)]
+    (end,) = core.workload_wants(BOUND, EndPod)
     assert "requeued" in end.message
     identity = replace(again.identity, replaced=True)
     core.see(replace(again, identity=identity, state=frozenset({"CANCELLED"})))
-    assert core.workload_wants(ours, EndPod)
+    assert core.workload_wants(BOUND, EndPod)
 
 
 @pytest.mark.parametrize(("state", "hosts"), [("PENDING", ()), ("RUNNING", ("n2",))])

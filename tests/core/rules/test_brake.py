@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import RecordEvent, SetScheduled, SubmitJob
 from sunk_sync.core.model.facts import Attempt, Job, Pod, SubmitRefused
-from tests.kit.build import OFFER, Core, identity, job, listing, node, pod, room, running, two_hosts
+from tests.kit.build import OFFER, POD, Core, identity, job, listing, node, room, running, two_hosts
 
 
 def submissions(core: Core, of: Pod) -> list[SubmitJob]:
@@ -38,61 +38,57 @@ def ready(name: str) -> Any:
 
 def test_while_no_feasible_host_is_ready_nothing_is_submitted_P32() -> None:
     """The condition names the Nodes that are waited for; once one is ready the job follows."""
-    one = pod()
-    core = two_hosts(one)
-    assert submissions(core, one)
+    core = two_hosts(POD)
+    assert submissions(core, POD)
     core.see(not_ready("n1"), not_ready("n2"))
-    assert not submissions(core, one)
+    assert not submissions(core, POD)
     core.wait(2)
-    (said,) = core.workload_wants(one, SetScheduled)
+    (said,) = core.workload_wants(POD, SetScheduled)
     assert said.message == "no host is ready; waiting for Node kn1, kn2"
     core.see(ready("n2"))
-    assert submissions(core, one)
+    assert submissions(core, POD)
 
 
 def test_a_host_where_a_job_was_given_up_is_excluded_until_it_is_ready_again_P32() -> None:
     """All such hosts of the last jobs, not only that of the newest one."""
-    one = pod()
-    core = two_hosts(one, *room("n3"))
-    give_up(core, one, 1, "n1")
+    core = two_hosts(POD, *room("n3"))
+    give_up(core, POD, 1, "n1")
     core.wait(5)
-    give_up(core, one, 2, "n2")
+    give_up(core, POD, 2, "n2")
     core.wait(10)
-    (again,) = submissions(core, one)
+    (again,) = submissions(core, POD)
     assert again.excluded == ("n1", "n2")
     core.see(not_ready("n1"))
     core.wait(1)
     core.see(ready("n1"))
-    (again,) = submissions(core, one)
+    (again,) = submissions(core, POD)
     assert again.excluded == ("n2",)
 
 
 def test_a_host_where_a_job_was_given_up_may_be_tried_again_after_five_minutes_P32() -> None:
     """Where Slurm refuses the job because all hosts are excluded, P10 says how long it waits."""
-    one = pod()
-    core = two_hosts(one)
-    give_up(core, one, 1, "n1")
+    core = two_hosts(POD)
+    give_up(core, POD, 1, "n1")
     core.wait(10)
-    give_up(core, one, 2, "n2")
+    give_up(core, POD, 2, "n2")
     core.wait(289)
-    (again,) = submissions(core, one)
+    (again,) = submissions(core, POD)
     assert again.excluded == ("n1", "n2")
     core.wait(2)
-    (again,) = submissions(core, one)
+    (again,) = submissions(core, POD)
     assert again.excluded == ("n2",)
 
 
 def test_jobs_given_up_for_one_cause_make_one_event_P32() -> None:
     """Equal Events have one name, so the second job must not change the text."""
-    one = pod()
-    core = two_hosts(one)
+    core = two_hosts(POD)
     core.see(not_ready("n1"))
     events = []
     for number in (1, 2):
-        runs = running(one, job_id=str(number))
+        runs = running(POD, job_id=str(number))
         core.see(runs, *listing("jobs", *jobs_of(core, runs), begun_s=core.now))
-        events += core.workload_wants(one, RecordEvent)
-        give_up(core, one, number, "n1")
+        events += core.workload_wants(POD, RecordEvent)
+        give_up(core, POD, number, "n1")
     assert len(events) == 2
     assert events[0] == events[1]
     assert events[0].message == "A Slurm job is given up: n1 cannot take it: Node kn1 is not ready"
@@ -103,52 +99,49 @@ def test_each_pause_is_twice_as_long_as_the_one_before_P32(
     jobs: int, least_s: float, most_s: float
 ) -> None:
     """The first job that is given up is replaced at once."""
-    one = pod()
-    core = two_hosts(one, *room("n3"))
+    core = two_hosts(POD, *room("n3"))
     for number in range(jobs):
         core.wait(120)
-        give_up(core, one, number + 1, f"n{number % 2 + 1}")
-        assert bool(submissions(core, one)) == (number == 0)
+        give_up(core, POD, number + 1, f"n{number % 2 + 1}")
+        assert bool(submissions(core, POD)) == (number == 0)
     core.wait(least_s - 0.01)
-    assert not submissions(core, one)
+    assert not submissions(core, POD)
     core.wait(most_s - least_s + 0.02)
-    assert submissions(core, one)
+    assert submissions(core, POD)
 
 
 def test_the_pause_ends_when_a_host_of_such_a_job_is_ready_again_P32() -> None:
     """What was wrong there has passed."""
-    one = pod()
-    core = two_hosts(one)
+    core = two_hosts(POD)
     for number in range(4):
-        give_up(core, one, number + 1, "n1")
-    assert not submissions(core, one)
+        give_up(core, POD, number + 1, "n1")
+    assert not submissions(core, POD)
     core.see(not_ready("n1"))
     core.wait(0.1)
     core.see(ready("n1"))
     core.wait(60)
-    assert submissions(core, one)
+    assert submissions(core, POD)
 
 
 @pytest.mark.parametrize("how", ["preempted", "unanswered", "refused"])
 def test_no_workload_is_submitted_more_than_five_times_a_minute_P32(how: str) -> None:
     """Whatever the reason of the next one is: jobs, submissions without an answer, refusals."""
-    one = pod()
-    core = two_hosts(one)
+    core = two_hosts(POD)
     for number in range(5):
-        assert submissions(core, one), number
+        assert submissions(core, POD), number
         core.wait(1)
         match how:
             case "preempted":
-                row = job(one, state="PREEMPTED", job_id=str(number + 1), slurm_nodes=("n1",))
+                row = job(POD, state="PREEMPTED", job_id=str(number + 1), slurm_nodes=("n1",))
                 core.see(row)
                 core.see_listing("jobs", *jobs_of(core, row))
             case "unanswered":
-                core.see(Attempt(identity(one).workload, core.now - 30))
+                core.see(Attempt(identity(POD).workload, core.now - 30))
                 core.see_listing("jobs")
             case _:
                 core.see(
-                    SubmitRefused(identity(one).workload, 2000, "no", "script", f"edit {number}")
+                    SubmitRefused(identity(POD).workload, 2000, "no", "script", f"edit {number}")
                 )
-    assert not submissions(core, one)
+    assert not submissions(core, POD)
     core.wait(61)
-    assert submissions(core, one)
+    assert submissions(core, POD)

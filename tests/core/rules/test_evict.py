@@ -14,6 +14,7 @@ from sunk_sync.core.model.names import EVENT_END_HELD, EVENT_LOST_JOB
 from sunk_sync.core.model.verdict import Decision
 from sunk_sync.core.policy import HELD_EVENTS_PER_MINUTE
 from tests.kit.build import (
+    BOUND,
     Core,
     deleted,
     identity,
@@ -25,8 +26,6 @@ from tests.kit.build import (
     source_of,
     two_hosts,
 )
-
-BOUND = pod(node_name="kn1", job_id="7")
 
 
 def ended(state: str, *pods: Pod, **fields: Any) -> Job:

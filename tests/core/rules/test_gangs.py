@@ -18,6 +18,7 @@ from sunk_sync.core.model.facts import Attempt, BindRefused, GangSize, Job, Pod,
 from sunk_sync.core.model.job_identity import workload_id
 from sunk_sync.core.model.pod_spec import Gang
 from tests.kit.build import (
+    POD,
     SMALL,
     Core,
     deleted,
@@ -44,16 +45,14 @@ def said(core: Core, of: Pod) -> dict[str, str]:
     return {want.reference.name: want.message for want in wants}
 
 
-def test_a_gang_is_one_job_with_a_node_for_each_G1() -> None:
-    """Its id is that of its members."""
+def test_a_gang_is_one_job_with_a_node_for_each_member_G1() -> None:
     (submit,) = two_hosts(A, B).workload_wants(A, SubmitJob)
     assert submit.identity.workload == workload_id([A.uid, B.uid])
     assert submit.identity.pods == ("ns/a/uid-a", "ns/b/uid-b")
     assert submit.description.slurm_nodes == 2
 
 
-def test_it_waits_until_all_members_exist_G1() -> None:
-    """And says so."""
+def test_a_gang_waits_until_all_its_members_exist_G1() -> None:
     core = two_hosts(A)
     core.wait(1)
     assert said(core, A) == {"a": "1 of the 2 Pods of its gang exist"}
@@ -62,7 +61,6 @@ def test_it_waits_until_all_members_exist_G1() -> None:
 
 @pytest.mark.parametrize("fate", [{"gated": True}, {"terminating": True}, {"ended": True}])
 def test_a_member_that_cannot_start_does_not_count_G1(fate: dict[str, Any]) -> None:
-    """All or none."""
     assert not two_hosts(A, replace(B, **fate)).workload_wants(A, SubmitJob)
 
 
@@ -70,8 +68,7 @@ def grouped(name: str, **fields: Any) -> Pod:
     return pod(name, gang=Gang("group", "g"), **fields)
 
 
-def test_an_unknown_size_is_asked_for_and_told_G1() -> None:
-    """Once; what does not tell is asked again after a while."""
+def test_an_unknown_size_is_read_again_after_a_while_and_shown_G1() -> None:
     one = grouped("a")
     core = two_hosts(one, grouped("b"))
     assert core.workload_wants(one, GetGang) == [GetGang("group", "ns", "g", 0.0)]
@@ -87,8 +84,8 @@ def test_an_unknown_size_is_asked_for_and_told_G1() -> None:
     assert core.workload_wants(one, SubmitJob)
 
 
-def test_the_size_outlives_an_edit_of_the_only_member_G1() -> None:
-    """Our own condition on it is one."""
+def test_the_size_is_kept_when_the_only_member_changes_G1() -> None:
+    """The condition that sunk-sync writes is such a change."""
     one = grouped("a")
     core = two_hosts(one)
     core.see(GangSize("group", "ns", "g", 2, "", core.now))
@@ -96,28 +93,23 @@ def test_the_size_outlives_an_edit_of_the_only_member_G1() -> None:
     assert not core.workload_wants(one, GetGang)
 
 
-def test_the_size_of_a_gang_that_is_gone_is_forgotten_G1() -> None:
-    """Memory is bounded by what exists."""
+def test_the_size_of_a_deleted_gang_is_forgotten_G1() -> None:
     one = grouped("a")
     core = two_hosts(one)
     core.see(deleted("pods", one), GangSize("group", "ns", "g", 2, "", core.now))
     assert not core.graph.workloads.memory.sizes
 
 
-def test_a_recreated_member_is_another_workload_G1() -> None:
-    """The job of the old one is given up, the new gang gets its own."""
+def test_a_gang_with_a_recreated_member_is_another_workload_G1() -> None:
     core = two_hosts(A, B, job(A, B))
     again = replace(B, uid="again")
     core.see(deleted("pods", B), again)
-    (cancel,) = core.workload_wants(A, CancelJob)
-    assert cancel.replaced
+    assert core.cancels(A) == [("7", True)]
     core.see(job(A, B, state="CANCELLED", identity=identity(A, B, replaced=True)))
-    (submit,) = core.workload_wants(A, SubmitJob)
-    assert submit.identity.workload == workload_id([A.uid, "again"])
+    assert core.submission(A).identity.workload == workload_id([A.uid, "again"])
 
 
-def test_one_wrong_member_refuses_the_gang_G2() -> None:
-    """Each Pod says which and why."""
+def test_one_invalid_member_refuses_the_gang_and_each_pod_says_why_G2() -> None:
     wrong = replace(B, spec=replace(SMALL, grace_s=600))
     core = two_hosts(A, wrong)
     assert not core.workload_wants(A, SubmitJob)
@@ -130,8 +122,7 @@ def bound(of: Pod, at: str) -> Pod:
     return replace(of, node_name=at, job_id="7")
 
 
-def test_a_member_that_is_deleted_takes_the_others_along_G3() -> None:
-    """The job ends once, after them."""
+def test_a_deleted_member_ends_the_others_and_then_the_job_G3() -> None:
     a, b = bound(A, "kn1"), bound(B, "kn2")
     core = two_hosts(a, b, runs(a, b))
     core.see(replace(b, terminating=True))
@@ -140,35 +131,35 @@ def test_a_member_that_is_deleted_takes_the_others_along_G3() -> None:
     core.see(deleted("pods", b), replace(a, terminating=True))
     assert not core.workload_wants(a, CancelJob, EndPod)
     core.see(replace(a, terminating=True, ended=True))
-    (cancel,) = core.workload_wants(a, CancelJob)
-    assert not cancel.replaced
+    assert core.cancels(a) == [("7", False)]
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_a_member_that_has_ended_keeps_no_job_from_those_that_wait_G3(ended: bool) -> None:
-    """Found by the simulator: one had failed, one was deleted, and the third waited for ever beside
-    a job that ran (556129).
+def test_a_bound_member_that_ended_does_not_keep_the_job_when_another_is_deleted_G3(
+    ended: bool,
+) -> None:
+    """Simulator, seed 556129: one member had failed, one was deleted, and the third waited for
+    ever while the job ran.
     """
     a, b, c = (gang_pod(name, size=3) for name in "abc")
     a = replace(bound(a, "kn1"), ended=ended)
     core = two_hosts(a, b, c, runs(a, b, c))
     core.see(deleted("pods", c))
-    assert [cancel.replaced for cancel in core.workload_wants(a, CancelJob)] == [True] * ended
+    assert core.cancels(a) == [("7", True)] * ended
     assert bool(core.workload_wants(a, EndPod)) != ended
 
 
 def test_all_members_end_with_their_job_G3() -> None:
-    """Each with its own grace."""
     a, b = bound(A, "kn1"), bound(B, "kn2")
     core = two_hosts(a, b, runs(a, b, state="PREEMPTED"))
     assert core.ends(a) == ["a", "b"]
 
 
 @pytest.mark.parametrize("kind", ["annotation", "group"])
-def test_a_member_that_is_deleted_takes_the_others_along_when_their_job_is_lost_G3(
+def test_a_deleted_member_ends_the_others_also_when_their_job_is_lost_G3(
     kind: str,
 ) -> None:
-    """Found by the simulator: half a gang lived on (71159). The whole one is kept (P30)."""
+    """Simulator, seed 71159: half a gang lived on. A complete gang is kept (P30)."""
     gang = Gang(kind, "g", size=2 if kind == "annotation" else 0)
     a, b = (replace(one, gang=gang) for one in (bound(A, "kn1"), bound(B, "kn2")))
     core = two_hosts(a, b)
@@ -182,16 +173,14 @@ def test_a_member_that_is_deleted_takes_the_others_along_when_their_job_is_lost_
     assert core.ends(a) == ["a"]
 
 
-def test_a_gang_half_bound_whose_job_is_lost_is_not_bound_any_further_P30() -> None:
-    """The host of the bound member is what the missing job concerns; the other has none."""
+def test_a_half_bound_gang_whose_job_is_lost_is_not_bound_further_P30() -> None:
     core = two_hosts(bound(A, "kn1"), B)
     core.lose_jobs()
     assert not core.workload_wants(A, Bind)
     assert core.wants("n1", Drain)
 
 
-def test_a_binding_that_cannot_be_rolls_everything_back_G4() -> None:
-    """Bound members end, and the job after them (P14), as replaced."""
+def test_after_a_refused_binding_the_bound_members_end_and_then_the_job_is_replaced_G4() -> None:
     a = bound(A, "kn1")
     core = two_hosts(a, B, runs(A, B))
     assert core.workload_wants(a, Bind)
@@ -200,14 +189,11 @@ def test_a_binding_that_cannot_be_rolls_everything_back_G4() -> None:
     core.see(replace(a, terminating=True))
     assert not core.workload_wants(a, CancelJob, Bind)
     core.see(deleted("pods", a))
-    (cancel,) = core.workload_wants(B, CancelJob)
-    assert cancel.replaced
+    assert core.cancels(B) == [("7", True)]
 
 
-def test_a_host_that_turned_unfit_ends_the_bound_members_before_their_job_G4() -> None:
-    """Found by the simulator: the job went first, and its Pod lived on beside whom Slurm let in
-    (569314).
-    """
+def test_when_a_host_turns_unfit_the_bound_members_end_before_their_job_G4() -> None:
+    """Simulator, seed 569314: the job ended first, and its Pod lived beside the next job there."""
     a = bound(A, "kn1")
     core = two_hosts(a, B, runs(A, B))
     core.see(node("kn2", ready="Unknown"))
@@ -217,33 +203,31 @@ def test_a_host_that_turned_unfit_ends_the_bound_members_before_their_job_G4() -
     core.see(replace(a, terminating=True))
     assert not core.workload_wants(a, CancelJob)
     core.see(deleted("pods", a))
-    assert [cancel.replaced for cancel in core.workload_wants(B, CancelJob)] == [True]
+    assert core.cancels(B) == [("7", True)]
 
 
 @pytest.mark.parametrize("bound_for", ["", "7"], ids=["by somebody else", "before a requeue"])
-def test_a_member_that_stands_elsewhere_costs_those_on_the_jobs_hosts_first_P14(
+def test_a_member_on_another_host_ends_those_on_the_jobs_hosts_and_then_the_job_P14(
     bound_for: str,
 ) -> None:
-    """The job ends after them, whoever bound the one (P18, P19)."""
+    """Whoever bound it (P18, P19)."""
     a, b = bound(A, "kn1"), replace(bound(B, "kn3"), bound_for=bound_for)
     core = two_hosts(*room("n3"), a, b, runs(A, B))
     assert "a" in core.ends(a)
     assert not core.workload_wants(a, CancelJob)
     core.see(replace(a, ended=True))
-    assert [cancel.replaced for cancel in core.workload_wants(a, CancelJob)] == [True]
+    assert core.cancels(a) == [("7", True)]
 
 
-def test_a_member_that_ended_by_itself_does_not_keep_such_a_job_G4() -> None:
-    """Nobody stands on its hosts."""
+def test_a_job_is_replaced_at_once_when_its_only_bound_member_has_ended_G4() -> None:
     a = replace(bound(A, "kn1"), ended=True)
     core = two_hosts(a, B, runs(A, B))
     core.see(node("kn2", ready="Unknown"))
     assert not core.workload_wants(a, EndPod)
-    assert [cancel.replaced for cancel in core.workload_wants(a, CancelJob)] == [True]
+    assert core.cancels(a) == [("7", True)]
 
 
-def test_the_host_of_a_bound_member_is_no_matter_of_the_others_G1() -> None:
-    """Its Node is not ready any more: what becomes of it is Kubernetes' business."""
+def test_a_node_of_a_bound_member_that_is_not_ready_does_not_stop_the_others_G1() -> None:
     a = bound(A, "kn1")
     core = two_hosts(a, B, runs(A, B))
     core.see(node("kn1", ready="Unknown"))
@@ -251,8 +235,7 @@ def test_the_host_of_a_bound_member_is_no_matter_of_the_others_G1() -> None:
     assert not core.workload_wants(a, CancelJob, EndPod)
 
 
-def test_the_refusal_ends_with_its_job_G4() -> None:
-    """The next one holds other hosts."""
+def test_a_refused_binding_is_forgotten_with_its_job_G4() -> None:
     core = two_hosts(A, B, runs(A, B))
     core.see(BindRefused(B.uid, "kn2", "no"))
     core.see(runs(A, B, state="CANCELLED", identity=identity(A, B, replaced=True)))
@@ -265,12 +248,10 @@ def test_the_refusal_ends_with_its_job_G4() -> None:
 def test_the_largest_shape_counts_on_every_node_G5() -> None:
     """Heterogeneous jobs wait for the backfill thread."""
     large = replace(B, spec=replace(SMALL, requests=(("cpu", 4000), ("memory", 1 << 30))))
-    (submit,) = two_hosts(A, large).workload_wants(A, SubmitJob)
-    assert submit.description.cpus == 4
+    assert two_hosts(A, large).submission(A).description.cpus == 4
 
 
 def test_the_same_name_in_two_namespaces_is_two_gangs_G6() -> None:
-    """Neither waits for the other."""
     other = replace(B, namespace="elsewhere")
     core = two_hosts(A, other)
     assert not core.workload_wants(A, SubmitJob)
@@ -278,28 +259,25 @@ def test_the_same_name_in_two_namespaces_is_two_gangs_G6() -> None:
 
 
 @pytest.mark.parametrize("with_job", [False, True])
-def test_the_surplus_waits_with_a_message_G7(with_job: bool) -> None:
-    """The oldest are the gang."""
+def test_members_beyond_the_size_wait_with_a_message_G7(with_job: bool) -> None:
+    """The oldest Pods are the gang."""
     late = gang_pod("aa", created_s=9)
     rows: list[Row] = [A, B, late, *([job(A, B)] if with_job else [])]
     core = two_hosts(*rows)
     core.wait(1)
     assert "as many Pods as its size" in said(core, A)["aa"]
     if not with_job:
-        (submit,) = core.workload_wants(A, SubmitJob)
-        assert submit.identity.workload == workload_id([A.uid, B.uid])
+        assert core.submission(A).identity.workload == workload_id([A.uid, B.uid])
 
 
-def test_the_surplus_of_a_gang_that_runs_says_so_too_G7() -> None:
-    """Nobody waits in silence."""
+def test_a_member_beyond_the_size_of_a_running_gang_has_a_message_too_G7() -> None:
     a, b = bound(A, "kn1"), bound(B, "kn2")
     late = gang_pod("c", created_s=9)
     core = two_hosts(a, b, runs(a, b), late)
     assert set(said(core, a)) == {"c"}
 
 
-def test_a_gangs_submission_without_an_answer_is_looked_for_F2() -> None:
-    """Under the id of its members."""
+def test_a_gangs_submission_without_an_answer_is_looked_for_by_the_id_of_its_members_F2() -> None:
     core = two_hosts(A, B)
     sent_s = core.now
     core.see(Attempt(workload_id([A.uid, B.uid]), sent_s))
@@ -308,10 +286,8 @@ def test_a_gangs_submission_without_an_answer_is_looked_for_F2() -> None:
     assert core.workload_wants(A, SubmitJob)
 
 
-def test_a_gangs_place_in_the_queue_is_told_P26() -> None:
-    """By the job, which is older than it."""
-    one = pod()
-    jobs = [job(one), job(A, B, job_id="9")]
-    core = two_hosts(one, A, B, *jobs)
+def test_the_queue_position_of_a_gang_is_shown_P26() -> None:
+    jobs = [job(POD), job(A, B, job_id="9")]
+    core = two_hosts(POD, A, B, *jobs)
     core.see_listing("jobs", *jobs, after_s=61)
     assert "At least 1 other Pod waits" in said(core, A)["a"]

@@ -5,9 +5,8 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import AnswerGate, Relist
 from sunk_sync.core.model.facts import CallEnded, GateCall, Observed
-from tests.kit.build import Core, deleted, job, node, pod, running, slurmd_pod, two_hosts
+from tests.kit.build import BOUND, Core, deleted, job, node, running, slurmd_pod, two_hosts
 
-BOUND = pod(node_name="kn1", job_id="7")
 RUNS = running(BOUND)
 
 

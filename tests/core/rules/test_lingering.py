@@ -6,9 +6,7 @@ import pytest
 
 from sunk_sync.core.model.actions import Drain
 from sunk_sync.core.model.facts import Job, Row, StopCall
-from tests.kit.build import Core, deleted, job, listing, node, pod, room, slurm_node, slurmd_pod
-
-BOUND = pod(node_name="kn1", job_id="7")
+from tests.kit.build import BOUND, Core, deleted, job, listing, node, room, slurm_node, slurmd_pod
 
 
 def core_of(*rows: Row, **chosen: Any) -> Core:

@@ -51,8 +51,7 @@ def test_a_host_whose_slurmd_leaves_too_little_is_excluded_P28(
     """6 of 16 CPUs beside the slurmd Pod's own request."""
     wanted = pod(spec=BIG)
     core = core_of(wanted, slurmd_cpu=slurmd_cpu)
-    (submit,) = core.workload_wants(wanted, SubmitJob)
-    assert submit.excluded == excluded
+    assert core.submission(wanted).excluded == excluded
 
 
 def test_a_slurmd_pod_that_asks_for_less_now_gives_room_P28() -> None:
@@ -60,8 +59,7 @@ def test_a_slurmd_pod_that_asks_for_less_now_gives_room_P28() -> None:
     wanted = pod(spec=BIG)
     core = core_of(wanted, slurmd_cpu=10_001)
     core.see(slurmd_pod("n1", requests=(("cpu", 10_000),)))
-    (submit,) = core.workload_wants(wanted, SubmitJob)
-    assert submit.excluded == ()
+    assert core.submission(wanted).excluded == ()
 
 
 def test_a_gang_of_two_kinds_that_no_host_can_take_both_of_says_so_G1() -> None:
@@ -111,8 +109,7 @@ def test_a_pod_is_not_bound_beside_pods_that_leave_too_little_P28() -> None:
     held = running(wanted)
     core = core_of(*others, *jobs, wanted, held)
     assert not core.workload_wants(wanted, Bind)
-    (cancel,) = core.workload_wants(wanted, CancelJob)
-    assert cancel.replaced
+    assert core.cancels(wanted) == [("7", True)]
     elsewhere = replace(held, slurm_nodes=("n2",))
     core.see(elsewhere)
     assert [node for _, node in core.binds(wanted)] == ["kn2"]
@@ -196,8 +193,7 @@ def test_a_pod_that_fits_nowhere_is_looked_at_again_when_others_leave_P28() -> N
     core.see(Taken("kn2", (("cpu", 11_000), ("pods", 1))))
     assert core.see(Taken("elsewhere", (("cpu", 1), ("pods", 1)))) == []
     core.see(Taken("kn1", ()), Taken("kn2", (("cpu", 16_000), ("pods", 1))))
-    (submit,) = core.workload_wants(wanted, SubmitJob)
-    assert submit.excluded == ("n2",)
+    assert core.submission(wanted).excluded == ("n2",)
 
 
 def test_nothing_is_written_for_a_pod_before_all_pods_were_listed_P28() -> None:

@@ -8,9 +8,7 @@ from sunk_sync.core.model.facts import CallEnded, Job, Pod, StopCall
 from sunk_sync.core.model.keys import workload_key
 from sunk_sync.core.model.timing import BINDING_S
 from sunk_sync.core.model.verdict import Verdict
-from tests.kit.build import Core, deleted, identity, job, pod, two_hosts
-
-BOUND = pod(node_name="kn1", job_id="7")
+from tests.kit.build import BOUND, POD, Core, deleted, identity, job, two_hosts
 
 
 def its(*pods: Pod, state: str = "RUNNING") -> Job:
@@ -57,15 +55,14 @@ def test_containers_that_ended_are_as_good_L6() -> None:
 
 def test_a_placeholder_without_a_bound_pod_may_end_once_no_binding_is_under_way_L6() -> None:
     """Nothing of it runs; where its script never started none was ever made."""
-    one = pod()
-    core = two_hosts(one, its(one))
+    core = two_hosts(POD, its(POD))
     call(core)
-    assert not told(core, one)
+    assert not told(core, POD)
     core.wait(BINDING_S)
-    assert told(core, one) == ["gone"]
-    early = two_hosts(one, replace(its(one), started=False))
+    assert told(core, POD) == ["gone"]
+    early = two_hosts(POD, replace(its(POD), started=False))
     call(early)
-    assert told(early, one) == ["gone"]
+    assert told(early, POD) == ["gone"]
 
 
 def test_shortly_before_it_is_killed_the_host_is_drained_L6() -> None:

@@ -7,15 +7,14 @@ from sunk_sync.core.model.actions import AnswerStop, Bind, SetScheduled
 from sunk_sync.core.model.facts import CallEnded, StopCall
 from sunk_sync.core.model.timing import BINDING_S
 from sunk_sync.core.rules.workload.bind import ENDED_S
-from tests.kit.build import OFFER, Core, job, node, pod, running, slurm_node, slurmd_pod
+from tests.kit.build import OFFER, POD, Core, job, node, pod, running, slurm_node, slurmd_pod
 
 
 def core_of(*, started: bool) -> Core:
     """A Pod that is not bound yet, whose job runs on n1."""
-    wanted = pod()
-    held = replace(running(wanted), script=True, started=started)
+    held = replace(running(POD), script=True, started=started)
     hosts = (node("kn1", offer=OFFER), slurmd_pod("n1"), slurm_node("n1"))
-    return Core(*hosts, wanted, held)
+    return Core(*hosts, POD, held)
 
 
 def stop(core: Core) -> StopCall:

@@ -5,14 +5,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import Action, SubmitJob
 from sunk_sync.core.model.facts import Attempt, Confirmed, Lost, Pod, Row, SubmitRefused
 from sunk_sync.core.model.job_identity import job_name, workload_id
-from sunk_sync.core.model.keys import workload_key, workload_key_of
 from sunk_sync.core.model.pod_spec import Gang, PodSpec
 from tests.kit.build import (
+    BOUND,
+    POD,
     SMALL,
-    Core,
     deleted,
     identity,
     job,
@@ -23,45 +22,30 @@ from tests.kit.build import (
     two_hosts,
 )
 
+WORKLOAD = workload_id([POD.uid])
 ELSEWHERE = PodSpec(requests=SMALL.requests, grace_s=5, node_selector=(("zone", "x"),))
-
-
-def submitted(core: Core, of: Pod) -> SubmitJob | None:
-    wants = core.workload_wants(of, SubmitJob)
-    assert len(wants) < 2
-    return wants[0] if wants else None
 
 
 def ended(of: Pod, state: str, **fields: Any) -> Row:
     return job(of, state=state, **{"slurm_nodes": ("n1",), **fields})
 
 
-def test_a_pod_that_waits_gets_one_job_under_its_identity_P1() -> None:
-    """Name and identity tell for whom it is."""
-    only = pod()
-    action = submitted(two_hosts(only), only)
-    assert action is not None
-    assert action.name == job_name("ns", "p1", workload=workload_id(["uid-p1"]))
-    assert replace(action.identity, digest="", hosts="") == identity(only)
+def test_a_waiting_pod_gets_one_job_with_its_identity_P1() -> None:
+    action = two_hosts(POD).submission(POD)
+    assert action.name == job_name("ns", "p1", workload=WORKLOAD)
+    assert replace(action.identity, digest="", hosts="") == identity(POD)
     assert action.kind == "script"
     assert not action.excluded
 
 
 def test_nothing_is_submitted_while_jobs_cannot_be_read_F2() -> None:
     """Such a submission would leave a doubt that lasts longer than the outage."""
-    only = pod()
-    core = two_hosts(only)
-
-    def kept() -> list[Action]:
-        return [
-            one.action for one in core.reconciler.standing[workload_key(workload_key_of(only))].kept
-        ]
-
-    assert not kept()
+    core = two_hosts(POD)
+    assert not core.workload_kept(POD)
     core.see(Lost("jobs", "away"))
-    assert kept() == [submitted(core, only)]
+    assert core.workload_kept(POD) == [core.submission(POD)]
     core.see(Confirmed("jobs", core.now))
-    assert not kept()
+    assert not core.workload_kept(POD)
 
 
 @pytest.mark.parametrize(
@@ -79,61 +63,45 @@ def test_nothing_is_submitted_while_jobs_cannot_be_read_F2() -> None:
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_nothing_is_submitted_for_P1_P2_P3_P4_P7(change: dict[str, Any]) -> None:
-    """Gates, an end, a Node, a wrong request, a long grace, a wrong word, no host, no gang."""
+def test_no_job_is_submitted_for_such_a_pod_P1_P2_P3_P4_P7(change: dict[str, Any]) -> None:
     one = pod(**change)
-    assert submitted(two_hosts(one), one) is None
+    assert two_hosts(one).submission(one) is None
 
 
-def test_hosts_that_cannot_take_it_are_excluded_P7() -> None:
-    """Those without a Node too."""
-    one = pod()
-    core = two_hosts(one, slurm_node("n3"), node("kn4", slurm_node="n4"), slurm_node("n4"))
-    action = submitted(core, one)
-    assert action is not None
-    assert action.excluded == ("n3", "n4")
+def test_hosts_that_cannot_take_the_pod_or_have_no_node_are_excluded_P7() -> None:
+    core = two_hosts(POD, slurm_node("n3"), node("kn4", slurm_node="n4"), slurm_node("n4"))
+    assert core.submission(POD).excluded == ("n3", "n4")
 
 
 @pytest.mark.parametrize("placeholder", ["script", "external"])
-def test_what_slurm_refused_is_asked_again_after_five_minutes_P10(placeholder: str) -> None:
-    """Or as soon as the Pod asks for something else."""
-    one = pod()
-    core = two_hosts(one, placeholder=placeholder)
-    digest = submitted(core, one).identity.digest  # type: ignore[union-attr]
-    workload = workload_id([one.uid])
-    core.see(SubmitRefused(workload, 2045, "Invalid account", placeholder, digest))
-    assert submitted(core, one) is None
-    assert core.workload_verdict(one).because.startswith("Slurm refused the job: Invalid account")
+def test_a_refused_job_is_submitted_again_after_five_minutes_P10(placeholder: str) -> None:
+    core = two_hosts(POD, placeholder=placeholder)
+    digest = core.submission(POD).identity.digest
+    core.see(SubmitRefused(WORKLOAD, 2045, "Invalid account", placeholder, digest))
+    assert core.submission(POD) is None
+    assert core.workload_verdict(POD).because.startswith("Slurm refused the job: Invalid account")
     core.wait(299)
-    assert submitted(core, one) is None
+    assert core.submission(POD) is None
     core.wait(1)
-    assert submitted(core, one) is not None
+    assert core.submission(POD) is not None
 
 
-def test_an_edit_ends_the_wait_P10() -> None:
-    """The refusal was of another description."""
-    one = pod()
-    core = two_hosts(one)
-    digest = submitted(core, one).identity.digest  # type: ignore[union-attr]
-    core.see(SubmitRefused(workload_id([one.uid]), 2045, "no", "script", digest))
-    edited = replace(one, settings=(("account", "other"),))
+def test_an_edited_pod_is_submitted_again_at_once_after_a_refusal_P10() -> None:
+    core = two_hosts(POD)
+    digest = core.submission(POD).identity.digest
+    core.see(SubmitRefused(WORKLOAD, 2045, "no", "script", digest))
+    edited = replace(POD, settings=(("account", "other"),))
     core.see(edited)
-    action = submitted(core, edited)
-    assert action is not None
-    assert action.description.account == "other"
+    assert core.submission(edited).description.account == "other"
 
 
-def test_what_slurm_refused_as_a_script_is_not_allocated_when_it_is_asked_again_P11a() -> None:
-    """Once for one Pod; else its word that it was refused is taken back each time."""
-    one = pod()
-    core = two_hosts(one, gate="on")
-    first = submitted(core, one)
-    assert first is not None
+def test_a_job_refused_as_a_script_is_not_tried_as_an_allocation_again_P11a() -> None:
+    core = two_hosts(POD, gate="on")
+    first = core.submission(POD)
     for kind in ("allocation", "script"):
-        core.see(SubmitRefused(workload_id([one.uid]), 2000, "no", kind, first.identity.digest))
+        core.see(SubmitRefused(WORKLOAD, 2000, "no", kind, first.identity.digest))
     core.wait(300)
-    again = submitted(core, one)
-    assert again is not None
+    again = core.submission(POD)
     assert (first.kind, again.kind) == ("allocation", "script")
 
 
@@ -151,63 +119,49 @@ def test_what_slurm_refused_as_a_script_is_not_allocated_when_it_is_asked_again_
         ({"gate": "on"}, (job(pod(), state="FAILED", script=False),), "script"),
     ],
 )
-def test_it_is_allocated_at_once_where_that_can_be_P11a(
+def test_an_allocation_is_tried_where_it_can_start_at_once_P11a(
     chosen: dict[str, Any], more: tuple[Row, ...], kind: str
 ) -> None:
-    """With the gate, where room is seen, nothing of ours waits and it was not tried before."""
-    one = pod()
-    action = submitted(two_hosts(one, *more, **chosen), one)
-    assert action is not None
-    assert action.kind == kind
+    """With the gate, when a host is free, no job of sunk-sync waits and none was tried before."""
+    assert two_hosts(POD, *more, **chosen).submission(POD).kind == kind
 
 
-def test_no_room_is_seen_on_drained_hosts_P11a() -> None:
-    """A busy refusal would leave a record in Slurm for nothing."""
-    one = pod()
-    core = two_hosts(one, gate="on")
+def test_drained_and_full_hosts_are_no_reason_to_try_an_allocation_P11a() -> None:
+    """A refusal because all nodes are busy would leave a record in Slurm."""
+    core = two_hosts(POD, gate="on")
     core.see(slurm_node("n1", "IDLE+DRAIN", reason="x"), slurm_node("n2", "ALLOCATED"))
-    action = submitted(core, one)
-    assert action is not None
-    assert action.kind == "script"
+    assert core.submission(POD).kind == "script"
     core.see(slurm_node("n2", "MIXED"))
-    assert submitted(core, one).kind == "allocation"  # type: ignore[union-attr]
+    assert core.submission(POD).kind == "allocation"
 
 
-def test_only_external_nodes_take_an_external_placeholder_P11a() -> None:
+def test_on_external_nodes_the_placeholder_is_external_P11a() -> None:
     """No slurmd would run a script there."""
-    one = pod()
-    core = two_hosts(one)
+    core = two_hosts(POD)
     core.see(slurm_node("n1", "IDLE+EXTERNAL"), slurm_node("n2", "IDLE+EXTERNAL"))
-    assert submitted(core, one).kind == "external"  # type: ignore[union-attr]
+    assert core.submission(POD).kind == "external"
 
 
-def test_the_host_of_a_job_that_was_given_up_is_excluded_P12() -> None:
-    """Our own replacing cancel is nobody's word against a new job (P17)."""
-    one = pod()
+def test_the_host_of_a_replaced_job_is_excluded_P12() -> None:
     given_up = job(
-        one, state="CANCELLED", slurm_nodes=("n1",), identity=identity(one, replaced=True)
+        POD, state="CANCELLED", slurm_nodes=("n1",), identity=identity(POD, replaced=True)
     )
-    action = submitted(two_hosts(one, given_up), one)
-    assert action is not None
-    assert action.excluded == ("n1",)
+    assert two_hosts(POD, given_up).submission(POD).excluded == ("n1",)
 
 
-def test_where_slurm_had_no_other_host_for_it_the_excluded_one_is_taken_again_P12() -> None:
-    """Found by the simulator: on a cluster of one host the Pod waited for ever (60338)."""
-    one = pod()
-    mine = identity(one, replaced=True)
-    core = two_hosts(one, job(one, state="CANCELLED", slurm_nodes=("n1", "n2"), identity=mine))
-    digest = submitted(core, one).identity.digest  # type: ignore[union-attr]
-    core.see(SubmitRefused(workload_id([one.uid]), 2014, "no", "script", digest))
+def test_an_excluded_host_is_tried_again_when_slurm_has_no_other_P12() -> None:
+    """Simulator, seed 60338: on a cluster of one host the Pod waited for ever."""
+    mine = identity(POD, replaced=True)
+    core = two_hosts(POD, job(POD, state="CANCELLED", slurm_nodes=("n1", "n2"), identity=mine))
+    digest = core.submission(POD).identity.digest
+    core.see(SubmitRefused(WORKLOAD, 2014, "no", "script", digest))
     core.wait(300)
-    assert submitted(core, one).excluded == ()  # type: ignore[union-attr]
+    assert core.submission(POD).excluded == ()
 
 
 @pytest.mark.parametrize("state", ["PREEMPTED", "NODE_FAIL", "BOOT_FAIL"])
-def test_an_unbound_pod_whose_job_slurm_took_gets_another_at_once_P17(state: str) -> None:
-    """Nobody meant the Pod."""
-    one = pod()
-    assert submitted(two_hosts(one, ended(one, state)), one) is not None
+def test_an_unbound_pod_whose_job_slurm_ended_gets_another_at_once_P17(state: str) -> None:
+    assert two_hosts(POD, ended(POD, state)).submission(POD) is not None
 
 
 @pytest.mark.parametrize(
@@ -220,105 +174,85 @@ def test_an_unbound_pod_whose_job_slurm_took_gets_another_at_once_P17(state: str
         ({"cancelled": "6/", "resubmit": "1"}, False),
     ],
 )
-def test_after_a_humans_cancel_only_the_owners_word_makes_a_new_job_P17(
+def test_after_a_humans_cancel_only_a_new_resubmit_annotation_makes_a_new_job_P17(
     fields: dict[str, str], again: bool
 ) -> None:
-    """While annotation cancelled equals the present resubmit, and before it is written."""
     one = pod(**fields)
     core = two_hosts(one, ended(one, "CANCELLED"))
     core.wait(10)
-    assert (submitted(core, one) is not None) is again
+    assert (core.submission(one) is not None) is again
 
 
-def test_a_humans_cancel_outlives_the_record_of_the_job_P17() -> None:
-    """Slurm forgets, the annotation does not."""
+def test_a_humans_cancel_counts_after_slurm_forgot_the_job_P17() -> None:
     one = pod(cancelled="7/")
-    assert submitted(two_hosts(one), one) is None
+    assert two_hosts(one).submission(one) is None
 
 
-def test_resubmit_cancelled_takes_no_cancel_for_an_answer_P17() -> None:
-    """--resubmit-cancelled."""
-    one = pod()
-    core = two_hosts(one, ended(one, "CANCELLED"), resubmit_cancelled=True)
+def test_with_resubmit_cancelled_a_humans_cancel_is_not_final_P17() -> None:
+    core = two_hosts(POD, ended(POD, "CANCELLED"), resubmit_cancelled=True)
     core.wait(10)
-    assert submitted(core, one) is not None
+    assert core.submission(POD) is not None
 
 
-def test_a_job_that_ends_by_itself_is_not_repeated_at_once_P17() -> None:
-    """Each time it takes longer."""
-    one = pod()
-    core = two_hosts(one, ended(one, "FAILED"))
-    assert submitted(core, one) is None
+def test_after_jobs_that_end_by_themselves_the_next_one_waits_longer_each_time_P17() -> None:
+    core = two_hosts(POD, ended(POD, "FAILED"))
+    assert core.submission(POD) is None
     core.wait(5)
-    assert submitted(core, one) is not None
-    core.see(ended(one, "TIMEOUT", job_id="8", submitted_at=2))
+    assert core.submission(POD) is not None
+    core.see(ended(POD, "TIMEOUT", job_id="8", submitted_at=2))
     core.wait(9)
-    assert submitted(core, one) is None
+    assert core.submission(POD) is None
     core.wait(1)
-    assert submitted(core, one) is not None
+    assert core.submission(POD) is not None
 
 
-def test_after_a_submission_without_an_answer_slurm_is_read_first_F2() -> None:
-    """By a listing begun long enough after the last byte was sent."""
-    one = pod()
-    core = two_hosts(one)
+def test_after_a_submission_without_an_answer_a_listing_comes_first_F2() -> None:
+    """It must begin long enough after the last byte was sent."""
+    core = two_hosts(POD)
     sent_s = core.now
-    core.see(Attempt(workload_id([one.uid]), sent_s))
-    assert submitted(core, one) is None
+    core.see(Attempt(WORKLOAD, sent_s))
+    assert core.submission(POD) is None
     for late_s, again in ((11.9, False), (12.0, True)):
         core.see(*listing("jobs", begun_s=sent_s + late_s))
-        assert (submitted(core, one) is not None) is again
+        assert (core.submission(POD) is not None) is again
 
 
-def test_a_job_that_was_made_after_all_is_taken_for_its_own_F2() -> None:
-    """Nothing twice."""
-    one = pod()
-    core = two_hosts(one)
-    core.see(Attempt(workload_id([one.uid]), core.now))
-    core.see(*listing("jobs", job(one), begun_s=core.now + 20))
-    assert submitted(core, one) is None
+def test_a_job_of_a_submission_without_an_answer_is_adopted_F2() -> None:
+    core = two_hosts(POD)
+    core.see(Attempt(WORKLOAD, core.now))
+    core.see(*listing("jobs", job(POD), begun_s=core.now + 20))
+    assert core.submission(POD) is None
 
 
-def test_a_pod_without_job_is_readopted_on_its_own_host_P30() -> None:
-    """At once or not at all, and only once."""
-    one = pod(node_name="kn1", job_id="7")
-    core = two_hosts(one, lost_job="readopt")
-    for begun_s in (1001.0, 1061.0):
-        assert submitted(core, one) is None
-        core.now = begun_s
-        core.see(*listing("jobs", begun_s=begun_s))
-    action = submitted(core, one)
-    assert action is not None
+def test_a_pod_without_job_is_readopted_once_on_its_own_host_P30() -> None:
+    core = two_hosts(BOUND, lost_job="readopt")
+    for after_s in (1.0, 60.0):
+        assert core.submission(BOUND) is None
+        core.see_listing("jobs", after_s=after_s)
+    action = core.submission(BOUND)
     assert (action.kind, action.description.required_nodes) == ("allocation", "n1")
-    core.see(SubmitRefused(workload_id([one.uid]), 2016, "busy", "allocation", ""))
-    assert submitted(core, one) is None
+    core.see(SubmitRefused(WORKLOAD, 2016, "busy", "allocation", ""))
+    assert core.submission(BOUND) is None
 
 
-def test_a_job_for_a_pod_that_lives_without_one_is_looked_for_before_another_is_asked_for_F2() -> (
-    None
-):
-    """Found by history 6577: each answer that was lost made another one."""
-    one = pod(node_name="kn1", job_id="7")
-    core = two_hosts(one, lost_job="readopt")
+def test_a_readoption_without_an_answer_is_looked_for_before_the_next_F2() -> None:
+    """History 6577: each answer that was lost made another job."""
+    core = two_hosts(BOUND, lost_job="readopt")
     core.lose_jobs()
-    core.see(Attempt(workload_id([one.uid]), core.now))
-    assert submitted(core, one) is None
-    core.now = 1061.0 + core.graph.configuration.settle_s
-    core.see_listing("jobs")
-    assert submitted(core, one) is not None
+    core.see(Attempt(WORKLOAD, core.now))
+    assert core.submission(BOUND) is None
+    core.see_listing("jobs", after_s=core.graph.configuration.settle_s)
+    assert core.submission(BOUND) is not None
 
 
-def test_a_pod_that_ends_is_not_readopted_P30() -> None:
-    """It needs no job any more."""
+def test_a_terminating_pod_is_not_readopted_P30() -> None:
     one = pod(node_name="kn1", job_id="7", terminating=True)
     core = two_hosts(one, lost_job="readopt")
     core.lose_jobs()
-    assert submitted(core, one) is None
+    assert core.submission(one) is None
 
 
-def test_a_pod_that_is_gone_wants_nothing_P13() -> None:
-    """Nor is it remembered."""
-    one = pod()
-    core = two_hosts(one)
-    core.see(deleted("pods", one))
-    assert submitted(core, one) is None
+def test_a_deleted_pod_gets_no_job_P13() -> None:
+    core = two_hosts(POD)
+    core.see(deleted("pods", POD))
+    assert core.submission(POD) is None

@@ -10,6 +10,7 @@ from sunk_sync.core.model.facts import Job, Pod, Row, SubmitRefused
 from sunk_sync.core.model.pod_spec import Taint
 from tests.kit.build import (
     OFFER,
+    POD,
     Core,
     deleted,
     identity,
@@ -35,10 +36,9 @@ def workload_key_of_one(of: Pod) -> str:
 
 def test_the_job_of_an_edited_pod_is_updated_while_it_waits_P20() -> None:
     """With the digest of what it asks for now."""
-    one = pod()
-    before = digests(two_hosts(one), one)
-    edited = replace(one, settings=EDITED)
-    its = job(one, identity=identity(one, digest=before))
+    before = digests(two_hosts(POD), POD)
+    edited = replace(POD, settings=EDITED)
+    its = job(POD, identity=identity(POD, digest=before))
     core = two_hosts(edited, its, slurm_node("n3"))
     (update,) = core.workload_wants(edited, UpdateJob)
     assert update.excluded == ("n3",)
@@ -48,16 +48,15 @@ def test_the_job_of_an_edited_pod_is_updated_while_it_waits_P20() -> None:
 
 def test_where_slurm_does_not_let_it_the_job_is_replaced_once_P20() -> None:
     """The refusal is of that job: the next one asks for the new already."""
-    one = pod()
-    before = digests(two_hosts(one), one)
-    edited = replace(one, settings=EDITED)
-    its = job(one, identity=identity(one, digest=before))
+    before = digests(two_hosts(POD), POD)
+    edited = replace(POD, settings=EDITED)
+    its = job(POD, identity=identity(POD, digest=before))
     core = two_hosts(edited, its)
     after = digests(core, edited)
-    core.see(SubmitRefused(identity(one).workload, 2021, "no", "update", after))
+    core.see(SubmitRefused(identity(POD).workload, 2021, "no", "update", after))
     assert core.cancels(edited) == [("7", True)]
-    core.see(job(one, state="CANCELLED", identity=identity(one, digest=before, replaced=True)))
-    core.see(job(one, job_id="8", submitted_at=2, identity=identity(one, digest=after)))
+    core.see(job(POD, state="CANCELLED", identity=identity(POD, digest=before, replaced=True)))
+    core.see(job(POD, job_id="8", submitted_at=2, identity=identity(POD, digest=after)))
     assert not core.cancels(edited)
 
 
@@ -69,14 +68,13 @@ def test_a_job_of_an_older_installation_is_left_as_it_is_P20() -> None:
 
 def waiting(*rows: Row, **fields: Any) -> tuple[Core, Pod, Job]:
     """A Pod whose job waits with the exclusions that n1 and n2 ask for; and what else there is."""
-    one = pod()
-    before = two_hosts(one).graph.workload(workload_key_of_one(one))
+    before = two_hosts(POD).graph.workload(workload_key_of_one(POD))
     its = job(
-        one,
-        identity=identity(one, digest=before.request.digest, hosts=before.hosts.digest),
+        POD,
+        identity=identity(POD, digest=before.request.digest, hosts=before.hosts.digest),
         **fields,
     )
-    return two_hosts(one, its, *rows), one, its
+    return two_hosts(POD, its, *rows), POD, its
 
 
 def listed(core: Core, its: Job, after_s: float) -> None:
@@ -114,14 +112,13 @@ def test_a_job_that_waits_is_told_to_exclude_a_host_that_turned_unfit_P7(gone: b
 
 def test_a_host_that_can_take_it_by_now_is_excluded_no_longer_P7() -> None:
     """A label, a taint that went, a new Node."""
-    one = pod()
-    fewer = Core(*room("n1"), slurm_node("n2"), one).graph.workload(workload_key_of_one(one))
+    fewer = Core(*room("n1"), slurm_node("n2"), POD).graph.workload(workload_key_of_one(POD))
     assert fewer.hosts.excluded == ("n2",)
-    its = job(one, identity=identity(one, digest=fewer.request.digest, hosts=fewer.hosts.digest))
-    core = two_hosts(one, its)
+    its = job(POD, identity=identity(POD, digest=fewer.request.digest, hosts=fewer.hosts.digest))
+    core = two_hosts(POD, its)
     listed(core, its, 1)
     listed(core, its, 31)
-    (update,) = core.workload_wants(one, UpdateJob)
+    (update,) = core.workload_wants(POD, UpdateJob)
     assert update.excluded == ()
 
 

@@ -21,7 +21,7 @@ from sunk_sync.core.model.names import (
     SCHEDULED_CONDITION,
 )
 from sunk_sync.core.model.pod_spec import PodSpec
-from tests.kit.build import SMALL, Core, identity, job, pod, room, running, two_hosts
+from tests.kit.build import POD, SMALL, Core, identity, job, pod, room, running, two_hosts
 
 NOWHERE = replace(SMALL, node_selector=(("zone", "x"),))
 
@@ -56,44 +56,40 @@ def notes(core: Core, of: Pod) -> list[dict[str, str]]:
 
 def test_a_pod_that_is_placed_within_a_second_costs_the_binding_alone_P1() -> None:
     """Then condition, Event and the job's id."""
-    one = pod()
-    core = two_hosts(one, job(one, reason="Resources"))
-    assert not core.workload_wants(one)
+    core = two_hosts(POD, job(POD, reason="Resources"))
+    assert not core.workload_wants(POD)
     core.wait(1)
-    ((reason, message),) = said(core, one)
+    ((reason, message),) = said(core, POD)
     assert reason == "Unschedulable"
     assert message.startswith("Slurm job 7 waits:")
     assert "Resources" in message
-    assert not notes(core, one), "of two writes at once the API server refuses one"
-    after = told(core, one)
+    assert not notes(core, POD), "of two writes at once the API server refuses one"
+    after = told(core, POD)
     assert events(core, after) == ["FailedScheduling"]
     assert notes(core, after) == [{JOB_ID: "7"}]
 
 
 def test_the_log_line_of_that_word_has_its_cause_P26() -> None:
     """The job that waits, and Slurm's reason as Slurm spells it."""
-    one = pod()
-    core = two_hosts(one, job(one, reason="Resources"))
+    core = two_hosts(POD, job(POD, reason="Resources"))
     core.wait(1)
-    assert core.workload_verdict(one).because == "job 7 waits in Slurm (Resources)"
+    assert core.workload_verdict(POD).because == "job 7 waits in Slurm (Resources)"
 
 
 def test_slurm_may_take_a_moment_to_say_why_a_job_waits_P1() -> None:
     """The next word comes a minute later."""
-    one = pod()
-    core = two_hosts(one, job(one, reason="None"))
+    core = two_hosts(POD, job(POD, reason="None"))
     core.wait(2.9)
-    assert not core.workload_wants(one)
+    assert not core.workload_wants(POD)
     core.wait(0.1)
-    assert said(core, one)
+    assert said(core, POD)
 
 
 def test_what_is_said_already_is_not_said_again_P1() -> None:
     """M5 for workload Pods."""
-    one = pod()
-    core = two_hosts(one, job(one, reason="Resources"))
+    core = two_hosts(POD, job(POD, reason="Resources"))
     core.wait(1)
-    after = replace(told(core, one), job_id="7")
+    after = replace(told(core, POD), job_id="7")
     core.see(after)
     event = core.workload_wants(after)
     assert [type(want) for want in event] == [RecordEvent]
@@ -133,33 +129,30 @@ def test_who_does_not_wait_for_us_says_nothing_P1(fields: dict[str, Any]) -> Non
 
 def test_slurms_refusal_is_told_with_its_number_P10() -> None:
     """In plain words."""
-    one = pod()
-    core = two_hosts(one)
-    (submit,) = core.workload_wants(one)
-    core.see(SubmitRefused(workload_id([one.uid]), 2045, "no", "script", submit.identity.digest))
+    core = two_hosts(POD)
+    (submit,) = core.workload_wants(POD)
+    core.see(SubmitRefused(workload_id([POD.uid]), 2045, "no", "script", submit.identity.digest))
     core.wait(1)
-    ((_, message),) = said(core, one)
+    ((_, message),) = said(core, POD)
     assert "2045" in message
-    assert events(core, told(core, one)) == [EVENT_REFUSED]
+    assert events(core, told(core, POD)) == [EVENT_REFUSED]
 
 
 def test_a_submission_without_an_answer_is_told_F2() -> None:
     """Nobody wonders why there is no job."""
-    one = pod()
-    core = two_hosts(one)
-    core.see(Attempt(workload_id([one.uid]), core.now))
+    core = two_hosts(POD)
+    core.see(Attempt(workload_id([POD.uid]), core.now))
     core.wait(1)
-    assert said(core, one) == [("Unschedulable", "Slurm has not answered the submission yet")]
+    assert said(core, POD) == [("Unschedulable", "Slurm has not answered the submission yet")]
 
 
 def test_a_later_refusal_is_an_answer_F2() -> None:
     """Asked again as a script, the Pod does not say that nobody answers."""
-    one = pod()
-    core = two_hosts(one)
-    core.see(Attempt(workload_id([one.uid]), core.now))
+    core = two_hosts(POD)
+    core.see(Attempt(workload_id([POD.uid]), core.now))
     core.wait(1)
-    core.see(SubmitRefused(workload_id([one.uid]), 2000, "no", "allocation", ""))
-    assert not said(core, one)
+    core.see(SubmitRefused(workload_id([POD.uid]), 2000, "no", "allocation", ""))
+    assert not said(core, POD)
 
 
 def test_an_allocated_job_tells_whom_it_waits_for_P11() -> None:
@@ -200,11 +193,10 @@ def test_the_mark_of_an_earlier_cancel_stays_with_the_hint_P17() -> None:
 
 def test_our_own_replacing_cancel_leaves_no_mark_P17() -> None:
     """Nobody asked for an end."""
-    one = pod()
-    gone = job(one, state="CANCELLED", identity=identity(one, replaced=True))
-    core = two_hosts(one, gone)
+    gone = job(POD, state="CANCELLED", identity=identity(POD, replaced=True))
+    core = two_hosts(POD, gone)
     core.wait(1)
-    assert not notes(core, one)
+    assert not notes(core, POD)
 
 
 @pytest.mark.parametrize(
