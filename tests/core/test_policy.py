@@ -190,7 +190,7 @@ def test_more_drains_than_the_limit_are_held_S19() -> None:
     assert len(drained(core, 12)) == 5
     assert core.graph.holding is not None
     assert core.graph.holding.count == 7
-    relists = [w for w in core.reconciler.standing[CLUSTER].verdict.wants if isinstance(w, Relist)]
+    relists = [w for w in core.decided(CLUSTER).wants if isinstance(w, Relist)]
     assert {want.source for want in relists} == {"nodes", "slurmd_pods"}
 
 

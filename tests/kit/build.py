@@ -83,6 +83,8 @@ def pod(name: str = "p1", **fields: object) -> Pod:
 POD = pod()
 BOUND = pod(node_name="kn1", job_id="7")
 """The same Pod on Node kn1, by job 7."""
+WORKLOAD = workload_id([POD.uid])
+"""The id of its workload."""
 
 
 def gang_pod(name: str, *, size: int = 2, **fields: object) -> Pod:

@@ -14,7 +14,6 @@ from tests.kit.build import POD, gang_pod, identity, job, listing, node, pod, ru
 
 
 def test_a_pod_is_bound_to_the_node_of_the_allocated_host_P11() -> None:
-    """With its own UID and the id of the job."""
     core = two_hosts(POD, running(POD))
     assert core.workload_wants(POD, Bind) == [Bind(reference_of(POD), "kn1", "7", "n1")]
 
@@ -29,18 +28,19 @@ def test_a_pod_is_bound_to_the_node_of_the_allocated_host_P11() -> None:
         {"state": "COMPLETED", "slurm_nodes": ("n1",)},
     ],
 )
-def test_nobody_is_bound_before_the_job_holds_a_host_P11(of: dict[str, Any]) -> None:
-    """Waiting, suspended, its script not started, unknown to Kubernetes, ended."""
+def test_a_pod_is_not_bound_before_its_job_holds_a_host_that_kubernetes_knows_P11(
+    of: dict[str, Any],
+) -> None:
     assert not two_hosts(POD, job(POD, **of)).binds(POD)
 
 
 @pytest.mark.parametrize(
     ("word", "bound"), [("starting", True), ("started", True), ("ended", False)]
 )
-def test_nobody_is_bound_between_slurms_word_of_the_end_and_its_reading_P11(
+def test_a_pod_is_not_bound_between_the_notice_of_the_end_and_the_next_read_P11(
     word: Literal["starting", "started", "ended"], bound: bool
 ) -> None:
-    """Slurm may take seconds to answer; a binding that was refused would be tried meanwhile."""
+    """Slurm may take seconds to answer, and a refused binding would be tried again meanwhile."""
     core = two_hosts(POD, running(POD))
     core.see(JobNotice("7", word, core.now))
     assert bool(core.binds(POD)) is bound
@@ -48,8 +48,8 @@ def test_nobody_is_bound_between_slurms_word_of_the_end_and_its_reading_P11(
     assert core.binds(POD) == [("p1", "kn1")]
 
 
-def test_nobody_is_bound_while_jobs_cannot_be_read_P11() -> None:
-    """Found by the simulator: minutes after Slurm had last answered (60050)."""
+def test_a_pod_is_not_bound_while_jobs_cannot_be_read_P11() -> None:
+    """Simulator, seed 60050: it was bound minutes after Slurm had last answered."""
     core = two_hosts(POD, running(POD))
     (wanted,) = core.workload_wants(POD, Bind)
     assert not core.workload_kept(POD)
@@ -59,21 +59,21 @@ def test_nobody_is_bound_while_jobs_cannot_be_read_P11() -> None:
     assert not core.workload_kept(POD)
 
 
-def test_a_binding_that_was_answered_is_known_before_any_watch_tells_P11() -> None:
-    """Found by the simulator: a job was given up as that of an unbound Pod (60034)."""
+def test_an_answered_binding_is_known_before_the_watch_reports_it_P11() -> None:
+    """Simulator, seed 60034: a job was replaced as that of an unbound Pod."""
     core = two_hosts(POD, running(POD))
     (wanted,) = core.workload_wants(POD, Bind)
     core.see(*shown_by(Done(wanted), asked_s=core.now))
     assert not core.binds(POD)
-    assert core.reconciler.graph.pods.entries["ns/p1"].row == pod(node_name="kn1", job_id="7")
+    assert core.graph.pods.entries["ns/p1"].row == pod(node_name="kn1", job_id="7")
 
 
-def test_an_answered_binding_says_nothing_of_another_pod_of_the_name_P11() -> None:
-    """Nor does an older answer undo it."""
+def test_an_answered_binding_changes_no_other_pod_of_that_name_P11() -> None:
+    """An older answer does not undo it either."""
     one, other = pod(), pod(uid="another")
     core = two_hosts(one, running(one))
     (wanted,) = core.workload_wants(one, Bind)
-    entries = core.reconciler.graph.pods.entries
+    entries = core.graph.pods.entries
     order = entries["ns/p1"].order
     core.see(*shown_by(Done(wanted), asked_s=core.now), Observed(one, order))
     assert entries["ns/p1"].row.node_name == "kn1"
@@ -82,25 +82,24 @@ def test_an_answered_binding_says_nothing_of_another_pod_of_the_name_P11() -> No
 
 
 @pytest.mark.parametrize("news", [Observed, partial(WriteEcho, asked_s=1000.0)])
-def test_no_news_that_shows_a_pod_unbound_undoes_its_binding_P11(news: Any) -> None:
-    """A write from before the binding, answered or watched only now, has a number of its own.
-
-    Found by the simulator: the Pod was bound anew, and its job given up (1733).
+def test_a_fact_that_shows_the_pod_unbound_does_not_undo_its_binding_P11(news: Any) -> None:
+    """Simulator, seed 1733: a write from before the binding was reported later; the Pod was bound
+    again, and its job replaced.
     """
     core = two_hosts(POD, running(POD))
     (wanted,) = core.workload_wants(POD, Bind)
     core.see(*shown_by(Done(wanted), asked_s=core.now))
-    order = core.reconciler.graph.pods.entries["ns/p1"].order
+    order = core.graph.pods.entries["ns/p1"].order
     core.see(news(replace(POD, job_id="7"), order + 10))
     assert not core.binds(POD)
     core.see(node("kn1", ready="False"))
     assert not core.workload_wants(POD, CancelJob)
     bound = replace(POD, node_name="kn1", job_id="7", bound_for="7")
     core.see(Observed(bound, order + 5))
-    assert core.reconciler.graph.pods.get("ns/p1") == bound
+    assert core.graph.pods.get("ns/p1") == bound
 
 
-def test_only_a_listing_asked_for_later_shows_a_pod_unbound_again_P11() -> None:
+def test_only_a_listing_begun_after_the_binding_shows_the_pod_unbound_again_P11() -> None:
     """Kubernetes was restored from a backup."""
     core = two_hosts(POD, running(POD))
     (wanted,) = core.workload_wants(POD, Bind)
@@ -109,8 +108,8 @@ def test_only_a_listing_asked_for_later_shows_a_pod_unbound_again_P11() -> None:
     assert core.binds(POD) == [("p1", "kn1")]
 
 
-def test_the_script_s_call_is_enough_P11() -> None:
-    """News come by the hook before they come by the listing."""
+def test_the_scripts_notice_is_enough_to_bind_P11() -> None:
+    """The hook is faster than the listing."""
     core = two_hosts(POD, running(POD, started=False))
     assert "has not started" in core.workload_verdict(POD).because
     core.see(JobNotice("7", "started", core.now))
@@ -118,7 +117,6 @@ def test_the_script_s_call_is_enough_P11() -> None:
 
 
 def test_without_a_script_the_allocation_is_enough_P11() -> None:
-    """Nobody would call."""
     assert two_hosts(POD, running(POD, started=False, script=False)).binds(POD)
 
 
@@ -132,10 +130,10 @@ def test_without_a_script_the_allocation_is_enough_P11() -> None:
         (({"state": "SUSPENDED", "slurm_nodes": ("n1",)},), False),
     ],
 )
-def test_nobody_is_bound_beside_a_pod_whose_job_is_not_confirmed_P11(
+def test_a_pod_is_not_bound_beside_a_pod_whose_job_is_not_confirmed_P11(
     jobs_of_other: tuple[dict[str, Any], ...], bound: bool
 ) -> None:
-    """Its containers may still hold what Slurm has given away."""
+    """Its containers may still use what Slurm has given away."""
     other = pod("other", node_name="kn1", job_id="8")
     rows = [job(other, job_id="8", **fields) for fields in jobs_of_other]
     core = two_hosts(other, POD, running(POD), *rows)
@@ -146,30 +144,26 @@ def test_nobody_is_bound_beside_a_pod_whose_job_is_not_confirmed_P11(
         assert core.binds(POD)
 
 
-def test_the_two_of_a_gang_are_not_in_each_others_way_P11() -> None:
-    """They stand for one job."""
+def test_members_of_one_gang_do_not_block_each_other_P11() -> None:
     a, b = gang_pod("a", node_name="kn1", job_id="7"), gang_pod("b")
     assert two_hosts(a, b, running(a, b, at=("n1", "n2"))).binds(a) == [("b", "kn2")]
 
 
 @pytest.mark.parametrize("ready", ["False", "Unknown"])
-def test_nobody_is_bound_to_a_node_that_is_not_ready_P12(ready: str) -> None:
-    """Nor to one that is cordoned."""
+def test_a_pod_is_not_bound_to_a_node_that_is_not_ready_P12(ready: str) -> None:
     core = two_hosts(POD, running(POD))
     core.see(node("kn1", ready=ready))
     assert not core.binds(POD)
 
 
 @pytest.mark.parametrize(("second", "bound"), [("PENDING", True), ("RUNNING", False)])
-def test_never_do_two_running_jobs_hold_a_pod_P29(second: str, bound: bool) -> None:
-    """The one that runs alone may."""
+def test_a_pod_with_two_running_jobs_is_not_bound_P29(second: str, bound: bool) -> None:
     at = ("n2",) if second == "RUNNING" else ()
     twin = job(POD, state=second, job_id="9", slurm_nodes=at)
     assert bool(two_hosts(POD, running(POD), twin).binds(POD)) is bound
 
 
-def test_all_of_a_gang_are_bound_or_none_G1() -> None:
-    """Each to a host of its own."""
+def test_all_members_of_a_gang_are_bound_each_to_its_own_host_or_none_G1() -> None:
     a, b = gang_pod("a"), gang_pod("b")
     core = two_hosts(a, b, running(a, b, at=("n1", "n2")))
     assert core.binds(a) == [("a", "kn1"), ("b", "kn2")]
@@ -178,19 +172,17 @@ def test_all_of_a_gang_are_bound_or_none_G1() -> None:
 
 @pytest.mark.parametrize("fate", [{"terminating": True}, {"ended": True}])
 def test_a_gang_that_lost_a_member_is_not_bound_G1(fate: dict[str, Any]) -> None:
-    """Nobody would use the others."""
     a, b = gang_pod("a"), gang_pod("b", **fate)
     assert not two_hosts(a, b, running(a, b, at=("n1", "n2"))).binds(a)
 
 
-def test_a_member_that_is_not_in_the_picture_holds_all_G1() -> None:
-    """Perhaps it is gone."""
+def test_a_gang_with_a_member_that_is_not_listed_is_not_bound_G1() -> None:
     a, b = gang_pod("a"), gang_pod("b")
     assert not two_hosts(a, running(a, b, at=("n1", "n2"))).binds(a)
 
 
-def test_one_event_tells_that_it_is_placed_P11() -> None:
-    """Only of what this process saw, and only for a moment."""
+def test_one_event_says_that_the_pod_is_scheduled_P11() -> None:
+    """Only if this process saw it happen, and only for five seconds."""
     core = two_hosts(POD, running(POD))
     placed = replace(POD, node_name="kn1", job_id="7")
     core.see(placed)
@@ -201,8 +193,7 @@ def test_one_event_tells_that_it_is_placed_P11() -> None:
     assert not again.workload_wants(placed)
 
 
-def test_a_job_of_others_binds_nobody_P22() -> None:
-    """The identity decides, not the name."""
+def test_a_job_with_another_identity_binds_no_pod_P22() -> None:
     one, other = pod(), pod("p9")
     foreign = running(one, identity=identity(other))
     assert not two_hosts(one, foreign).binds(one)

@@ -19,20 +19,18 @@ def ask(core: Core, *slurm_nodes: str, job_id: str = "99") -> GateCall:
 
 
 def answer(core: Core, name: str = "n1") -> bool | None:
-    """What the caller is told about this host; None: nothing."""
-    answers = [want.go for want in core.wants(name) if isinstance(want, AnswerGate)]
+    """Return what the caller is answered about this host; None for no answer."""
+    answers = [want.go for want in core.wants(name, AnswerGate)]
     return answers[0] if answers else None
 
 
-def test_a_job_may_start_where_no_pod_lives_L7() -> None:
-    """Also on a host that only Slurm knows."""
+def test_a_job_may_start_where_no_pod_lives_also_on_a_host_without_node_L7() -> None:
     core = two_hosts()
     ask(core, "n1", "n9")
     assert (answer(core), answer(core, "n9"), answer(core, "n2")) == (True, True, None)
 
 
 def test_a_pod_must_be_confirmed_by_a_read_begun_after_the_call_L7() -> None:
-    """Then go; until then the jobs are listed."""
     core = two_hosts(BOUND, RUNS)
     call = ask(core)
     assert answer(core) is False
@@ -41,48 +39,44 @@ def test_a_pod_must_be_confirmed_by_a_read_begun_after_the_call_L7() -> None:
     assert answer(core) is False
     core.see(Observed(RUNS, call.asked_s))
     assert answer(core) is True
-    assert not [want for want in core.wants("n1") if isinstance(want, Relist)]
+    assert not core.wants("n1", Relist)
 
 
 @pytest.mark.parametrize(
     "state", ["PENDING", "SUSPENDED", "CANCELLED+COMPLETING", "PREEMPTED", "COMPLETED"]
 )
-def test_ended_suspended_and_waiting_jobs_mean_wait_L7(state: str) -> None:
-    """The caller is told for whom."""
-    core = two_hosts(BOUND, job(BOUND, state=state, slurm_nodes=("n1",)))
+def test_a_pod_whose_job_does_not_run_means_wait_and_the_caller_is_told_for_whom_L7(
+    state: str,
+) -> None:
+    its = job(BOUND, state=state, slurm_nodes=("n1",))
+    core = two_hosts(BOUND, its)
     call = ask(core)
-    core.see(Observed(job(BOUND, state=state, slurm_nodes=("n1",)), call.asked_s + 1))
-    (told,) = [want for want in core.wants("n1") if isinstance(want, AnswerGate)]
+    core.see(Observed(its, call.asked_s + 1))
+    (told,) = core.wants("n1", AnswerGate)
     assert (told.go, told.why) == (False, "Pod ns/p1")
 
 
-def test_a_missing_job_means_wait_until_the_containers_are_gone_L7() -> None:
-    """Whoever bound the Pod."""
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_pod_without_job_means_wait_until_it_is_gone_or_its_containers_ended_L7(
+    gone: bool,
+) -> None:
     core = two_hosts(BOUND)
     ask(core)
     assert answer(core) is False
-    core.see(replace(BOUND, ended=True))
+    core.see(deleted("pods", BOUND) if gone else replace(BOUND, ended=True))
     assert answer(core) is True
 
 
-def test_a_pod_that_is_gone_is_not_waited_for_L7() -> None:
-    """The watch's word is enough."""
-    core = two_hosts(BOUND)
-    ask(core)
-    core.see(deleted("pods", BOUND))
-    assert answer(core) is True
-
-
-def test_a_job_that_runs_elsewhere_confirms_nothing_here_L7() -> None:
-    """The host is what is asked about."""
-    core = two_hosts(BOUND, running(BOUND, at=("n2",)))
+def test_a_job_that_runs_on_another_host_does_not_confirm_its_pod_L7() -> None:
+    its = running(BOUND, at=("n2",))
+    core = two_hosts(BOUND, its)
     call = ask(core)
-    core.see(Observed(running(BOUND, at=("n2",)), call.asked_s + 1))
+    core.see(Observed(its, call.asked_s + 1))
     assert answer(core) is False
 
 
-def test_a_job_passes_its_own_pod_once_it_was_read_to_be_its_own_L7_P23() -> None:
-    """After Slurm lost its state the number may be another's."""
+def test_a_job_passes_its_own_pod_once_a_read_confirms_its_identity_L7_P23() -> None:
+    """After Slurm lost its state the id may be another job's."""
     core = two_hosts(BOUND, RUNS)
     call = ask(core, job_id="7")
     assert answer(core) is False
@@ -91,8 +85,7 @@ def test_a_job_passes_its_own_pod_once_it_was_read_to_be_its_own_L7_P23() -> Non
 
 
 @pytest.mark.parametrize("lost", ["slurmd Pod", "rival"])
-def test_where_nobody_knows_the_node_pods_on_any_that_it_may_be_count_L7(lost: str) -> None:
-    """A slurmd Pod that is being replaced, or two claims on one Slurm node: unknown is wait."""
+def test_where_the_node_is_unknown_pods_on_any_possible_node_count_L7(lost: str) -> None:
     core = two_hosts(BOUND)
     if lost == "rival":
         core.see(slurmd_pod("n1", name="rival", uid="rival", node_name="kn2"))
@@ -105,15 +98,14 @@ def test_where_nobody_knows_the_node_pods_on_any_that_it_may_be_count_L7(lost: s
 
 
 def test_a_call_that_ended_is_not_answered_L7() -> None:
-    """Nobody would read it."""
     core = two_hosts(BOUND)
     ask(core)
     core.see(CallEnded(1))
     assert answer(core) is None
 
 
-def test_the_node_s_own_state_does_not_matter_L7() -> None:
-    """An unready Node proves no container gone (P25b)."""
+def test_a_pod_on_a_node_that_is_not_ready_is_waited_for_L7() -> None:
+    """Such a Node does not prove that the containers ended (P25b)."""
     core = two_hosts(BOUND)
     core.see(node("kn1", ready="Unknown"))
     ask(core)

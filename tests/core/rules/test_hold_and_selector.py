@@ -24,8 +24,7 @@ def cluster(**fields: Any) -> Cluster:
     return Cluster(**{"holding": None, "marked": 0, "unselected": 0, **fields})
 
 
-def test_a_held_drain_is_told_once_S19() -> None:
-    """One Warning, the same however many are held."""
+def test_held_drains_are_one_warning_however_many_S19() -> None:
     some, more = (hold(cluster(holding=Holding(count, 50.0)), HERE, NOW) for count in (1, 500))
     assert some == more
     assert some.wants == (RecordEvent(NAMESPACE, "Warning", EVENT_DRAINS_HELD, some.because),)
@@ -39,15 +38,14 @@ def test_nothing_held_says_nothing_S19() -> None:
     assert hold(cluster(), HERE, NOW) is QUIET
 
 
-def test_held_ends_say_why_P31() -> None:
-    """Their own Events tell of each; nothing of drains is said."""
+def test_held_ends_are_explained_without_an_event_P31() -> None:
+    """Each Pod has its own Event."""
     ruling = hold(cluster(holding=Holding(0, 0.0, ends=8, ends_since_s=70.0)), HERE, NOW)
     assert not ruling.wants
     assert "--max-pod-ends-per-minute" in ruling.because
 
 
-def test_both_are_told_S19_P31() -> None:
-    """In one sentence each."""
+def test_held_drains_and_ends_are_both_explained_S19_P31() -> None:
     ruling = hold(cluster(holding=Holding(3, 50.0, ends=8, ends_since_s=70.0)), HERE, NOW)
     assert "--max-drains-per-minute" in ruling.because
     assert "--max-pod-ends-per-minute" in ruling.because
@@ -57,24 +55,23 @@ def test_both_are_told_S19_P31() -> None:
     ("marked_pods", "unselected", "told"),
     [(0, 0, False), (10, 0, False), (10, 4, False), (10, 5, True), (10, 10, True), (0, 1, True)],
 )
-def test_most_marked_pods_missing_from_the_listing_is_a_wrong_selector_S20(
+def test_a_listing_that_lacks_half_of_the_marked_pods_is_a_wrong_selector_S20(
     marked_pods: int, unselected: int, told: bool
 ) -> None:
-    """Half of them or more exist by name, and no listing shows them."""
+    """The Pods exist by name, but no listing shows them."""
     ruling = selector(cluster(marked=marked_pods, unselected=unselected), HERE, NOW)
     event = RecordEvent(NAMESPACE, "Warning", EVENT_SELECTOR, ruling.because)
     assert ruling.wants == ((event,) if told else ())
     assert ("check --slurmd-selector and --slurmd-namespace" in ruling.because) is told
 
 
-def test_a_wrong_selector_is_told_and_drains_nothing_S20() -> None:
-    """Two marked Pods exist by name and match no listing."""
+def test_a_wrong_selector_makes_an_event_and_no_drain_S20() -> None:
     core = Core(*[slurm_node(name, comment=marked(name)) for name in ("n1", "n2")])
     for name in ("n1", "n2"):
         pod = f"slurmd-{name}"
         core.see(GetResult("Pod", "slurm", pod, "yes", f"uid-{pod}", core.now))
         core.see(GetResult("Node", "", f"k{name}", "yes", "u", core.now))
-    verdict = core.reconciler.standing[CLUSTER].verdict
+    verdict = core.decided(CLUSTER)
     assert [want.reason for want in verdict.wants if isinstance(want, RecordEvent)] == [
         EVENT_SELECTOR
     ]

@@ -1,12 +1,14 @@
-"""A Pod that still needs a host which no job of its own holds: rows P25, L6, P30."""
+"""Drains of a host where a Pod lives without its job: rows P25, L6, P30 and S9."""
 
 from typing import Any
 
 import pytest
 
-from sunk_sync.core.model.actions import Drain
-from sunk_sync.core.model.facts import Job, Row, StopCall
-from tests.kit.build import BOUND, Core, deleted, job, listing, node, room, slurm_node, slurmd_pod
+from sunk_sync.core.model.actions import Drain, Undrain
+from sunk_sync.core.model.facts import CallEnded, Job, Row, StopCall
+from tests.kit.build import BOUND, Core, deleted, job, node, room, slurm_node, slurmd_pod
+
+LIVES = Drain("n1", "k8s: pod still terminating")
 
 
 def core_of(*rows: Row, **chosen: Any) -> Core:
@@ -29,26 +31,25 @@ def its(state: str, **fields: Any) -> Job:
         ("CANCELLED", {"slurm_nodes": ()}, {}, True),
     ],
 )
-def test_the_host_of_a_pod_that_outlives_its_job_is_held_P25(
+def test_a_host_is_drained_while_a_pod_there_outlives_its_job_P25(
     state: str, fields: dict[str, Any], chosen: dict[str, Any], drained: bool
 ) -> None:
-    """Unless the gate stands, or a script that still ends holds it by itself."""
+    """Not with the gate, and not while the job's script still ends: these hold the host
+    themselves.
+    """
     core = core_of(BOUND, its(state, **fields), **chosen)
-    wanted = [Drain("n1", "k8s: pod still terminating")] if drained else []
-    assert core.wants("n1", Drain) == wanted
+    assert core.wants("n1", Drain) == ([LIVES] if drained else [])
     assert not core.wants("n2", Drain)
 
 
-def test_the_hold_ends_with_the_pod_P25() -> None:
-    """Undrained as any drain of ours."""
+def test_the_drain_ends_with_the_pod_P25() -> None:
     core = core_of(BOUND, its("CANCELLED"))
     core.see(slurm_node("n1", "IDLE+DRAIN", reason="k8s: pod still terminating"))
     assert not core.wants("n1", Drain)
-    assert core.verdict("n1").because.startswith(
-        "drained: Pod ns/p1 lives though its job has ended"
-    )
+    because = core.verdict().because
+    assert because.startswith("drained: Pod ns/p1 lives though its job has ended")
     core.see(deleted("pods", BOUND))
-    assert core.verdict("n1").because.startswith("undrained")
+    assert core.verdict().because.startswith("undrained")
 
 
 @pytest.mark.parametrize("script", [True, False])
@@ -63,70 +64,109 @@ def test_the_hold_ends_with_the_pod_P25() -> None:
         ("SUSPENDED", ("n1",), False),
     ],
 )
-def test_the_host_of_a_pod_whose_job_is_not_there_is_held_P25(
+def test_a_host_is_drained_while_the_job_of_a_pod_there_is_elsewhere_P25(
     state: str, slurm_nodes: tuple[str, ...], drained: bool, script: bool
 ) -> None:
-    """Requeued, or bound by somebody else; found by the simulator: it was held only once the job
-    had ended elsewhere, and another began there meanwhile (551932). Where nobody has read yet
-    where it runs, it may be there.
+    """Requeued, or bound by somebody else. Simulator, seed 551932: the drain came only after the
+    job had ended elsewhere, and another job had started. Where the hosts of the job were not
+    read, it may be here.
     """
-    its_job = job(BOUND, state=state, slurm_nodes=slurm_nodes, script=script)
-    core = core_of(BOUND, its_job)
-    wanted = [Drain("n1", "k8s: pod still terminating")] if drained else []
-    assert core.wants("n1", Drain) == wanted
+    core = core_of(BOUND, its(state, slurm_nodes=slurm_nodes, script=script))
+    assert core.wants("n1", Drain) == ([LIVES] if drained else [])
     why = "has ended" if state == "CANCELLED" else "is not here"
-    assert (f"lives though its job {why}" in core.verdict("n1").because) == drained
+    assert (f"lives though its job {why}" in core.verdict().because) == drained
     core.see(deleted("pods", BOUND))
     assert not core.wants("n1", Drain)
 
 
-def test_a_deletion_that_takes_too_long_is_a_cause_of_its_own_L6() -> None:
-    """Until the Pod is gone; before that the drain is undecided."""
+def test_a_deletion_that_takes_too_long_drains_the_host_until_the_pod_is_gone_L6() -> None:
+    """A script that was answered `drain` asks again or is killed; its Pod lives on."""
     core = core_of(BOUND, its("CANCELLED+COMPLETING", script=True))
     core.see(StopCall(1, "7", core.now, core.now + 30))
     assert not core.wants("n1", Drain)
     core.wait(28)
     assert core.wants("n1", Drain) == [Drain("n1", "k8s: pod deletion timeout")]
+    core.see(slurm_node("n1", "IDLE+DRAIN", reason="k8s: pod deletion timeout"), CallEnded(1))
+    assert not core.wants("n1", Drain, Undrain)
+    core.wait(30)
+    core.see(its("CANCELLED", script=True))
+    assert not core.wants("n1", Drain, Undrain)
+    core.see(deleted("pods", BOUND))
+    assert core.wants("n1", Undrain)
+
+
+def test_a_call_decides_its_host_at_once_L6() -> None:
+    """Not only the next read of the job does."""
+    core = core_of(BOUND, its("CANCELLED+COMPLETING", script=True))
+    decided = core.see(StopCall(1, "7", core.now, core.now))
+    assert ("host", "n1") in [one.key for one in decided]
+    assert core.wants("n1", Drain) == [Drain("n1", "k8s: pod deletion timeout")]
+
+
+def test_a_script_that_got_a_signal_while_its_job_runs_drains_nothing_L6() -> None:
+    core = core_of(BOUND, its("RUNNING", script=True))
+    core.see(StopCall(1, "7", core.now, core.now + 30))
+    core.wait(60)
+    assert not core.wants("n1", Drain)
 
 
 @pytest.mark.parametrize(
     ("policy", "drained"), [("keep", True), ("readopt", False), ("end", False)]
 )
-def test_the_host_of_a_pod_without_job_is_drained_P30(policy: str, drained: bool) -> None:
-    """Unless it ends, or is about to be readopted."""
+def test_a_host_is_drained_for_a_pod_without_job_unless_it_ends_or_is_readopted_P30(
+    policy: str, drained: bool
+) -> None:
     core = core_of(BOUND, lost_job=policy)
-    for begun_s in (1001.0, 1061.0):
+    for after_s in (1.0, 59.0, 1.0):
         assert not core.wants("n1", Drain)
-        core.now = begun_s
-        core.see(*listing("jobs", begun_s=begun_s))
-    wanted = [Drain("n1", "k8s: pod without job")] if drained else []
-    assert core.wants("n1", Drain) == wanted
+        core.see_listing("jobs", after_s=after_s)
+    assert core.wants("n1", Drain) == ([Drain("n1", "k8s: pod without job")] if drained else [])
 
 
-def test_a_job_that_comes_back_lifts_it_P30() -> None:
-    """slurmctld was behind."""
+def test_with_readopt_a_job_is_submitted_before_the_host_is_drained_P30() -> None:
+    """A drain would make Slurm refuse the allocation. Here nobody answers."""
+    core = core_of(BOUND, lost_job="readopt", gate="on")
+    core.lose_jobs()
+    assert core.submission(BOUND)
+    assert not core.wants("n1", Drain)
+    core.see_listing("jobs", after_s=10.0)
+    assert core.wants("n1", Drain)
+
+
+def test_the_host_stays_drained_after_slurm_refused_the_readoption_P30() -> None:
+    """The record that the refusal leaves is no job of the Pod, so it does not lift the drain."""
+    core = core_of(BOUND, lost_job="readopt", gate="on")
+    core.lose_jobs()
+    left = job(BOUND, state="FAILED", job_id="8", script=False)
+    core.see_listing("jobs", left, after_s=1.0)
+    assert core.wants("n1", Drain)
+    core.see(slurm_node("n1", "IDLE+DRAIN", reason="k8s: pod without job"))
+    core.see_listing("jobs", left, after_s=1.0)
+    assert not core.wants("n1", Undrain)
+    assert not core.submission(BOUND)
+
+
+def test_a_job_that_returns_lifts_the_drain_P30() -> None:
     core = core_of(BOUND)
     core.lose_jobs()
     core.see(slurm_node("n1", "IDLE+DRAIN", reason="k8s: pod without job"), its("RUNNING"))
-    assert core.verdict("n1").because.startswith("undrained")
+    assert core.verdict().because.startswith("undrained")
 
 
-def test_a_lost_node_ranks_before_a_pod_that_lingers_S9() -> None:
-    """And the lingering Pod before a terminating slurmd."""
+@pytest.mark.parametrize(
+    ("row", "drain"),
+    [
+        (node("kn1", ready="Unknown"), Drain("n1", "k8s: node not ready", absence=True)),
+        (node("kn1", unschedulable=True), LIVES),
+        (slurmd_pod("n1", terminating=True), LIVES),
+    ],
+    ids=["Node not ready", "cordon", "slurmd terminating"],
+)
+def test_a_pod_that_outlives_its_job_ranks_after_a_silent_node_and_before_others_S9(
+    row: Row, drain: Drain
+) -> None:
+    """The order is S8, S7, P30, L6, P25, S5, S6, S1, S3, S4."""
     core = core_of(BOUND, its("CANCELLED"))
-    core.see(node("kn1", ready="Unknown"))
+    core.see(row)
     core.wait(41)
-    (drain,) = core.wants("n1", Drain)
-    assert isinstance(drain, Drain)
-    assert drain.reason == "k8s: node not ready"
-
-
-@pytest.mark.parametrize("cause", ["terminating", "cordoned"])
-def test_a_pod_that_lingers_ranks_before_these_S9(cause: str) -> None:
-    """S8, S7, P30, L6, P25, S5, S6, S1, S3, S4."""
-    core = core_of(BOUND, its("CANCELLED"))
-    if cause == "cordoned":
-        core.see(node("kn1", unschedulable=True))
-    else:
-        core.see(slurmd_pod("n1", terminating=True))
-    assert core.wants("n1", Drain) == [Drain("n1", "k8s: pod still terminating")]
+    assert core.wants("n1", Drain) == [drain]

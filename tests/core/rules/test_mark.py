@@ -25,8 +25,7 @@ COMMENTS: dict[str, tuple[str, list[SetComment]]] = {
 
 
 @pytest.mark.parametrize("case", COMMENTS)
-def test_the_mark_stands_only_where_the_comment_is_empty_or_ours_M8(case: str) -> None:
-    """A comment of somebody else is never overwritten."""
+def test_the_mark_is_written_only_where_the_comment_is_empty_or_ours_M8(case: str) -> None:
     comment, wants = COMMENTS[case]
     core = Core(node(), slurmd_pod(), slurm_node("n1", comment=comment))
     assert core.wants("n1", SetComment) == wants
@@ -37,7 +36,7 @@ def test_the_mark_stands_only_where_the_comment_is_empty_or_ours_M8(case: str) -
         assert "not marked: the Slurm node has a comment of somebody else" in core.verdict().because
 
 
-def test_a_mark_that_a_reconfigure_took_away_is_put_again_M8_F11() -> None:
+def test_a_mark_that_a_reconfigure_removed_is_written_again_M8_F11() -> None:
     """slurm.conf's comment comes back with every reconfigure."""
     core = Core(node(), slurmd_pod(), slurm_node("n1", comment=OURS))
     assert not core.wants("n1", SetComment)
@@ -56,47 +55,43 @@ NOT_YET: dict[str, tuple[Row, ...]] = {
 
 
 @pytest.mark.parametrize("case", NOT_YET)
-def test_what_does_not_stand_yet_is_not_marked_M8(case: str) -> None:
+def test_a_host_that_is_not_complete_is_not_marked_M8(case: str) -> None:
     """The old mark stays: it names what may be missing (S7)."""
     assert not Core(*NOT_YET[case]).wants("n1", SetComment)
 
 
 def test_a_node_without_slurmd_pod_is_marked_as_itself_M8() -> None:
-    """S8 works for it across a restart."""
+    """So S8 works for it after a restart."""
     core = Core(node("n1"), slurm_node())
     assert core.wants("n1", SetComment) == [SetComment("n1", mark_text(Mark(CLUSTER_UID, "n1")))]
 
 
-def test_the_mark_of_a_pod_outlives_it_on_a_node_of_the_same_name_M8() -> None:
-    """Marking the Node alone would forget the Pod that S7 asks about."""
+def test_the_mark_of_a_pod_stays_on_a_node_of_the_same_name_after_the_pod_is_gone_M8() -> None:
+    """A mark of the Node alone would lose the Pod that S7 asks about."""
     pod = slurmd_pod(node_name="n1")
     core = Core(node("n1"), pod, slurm_node("n1", comment=marked(node="n1")))
     core.see(deleted("slurmd_pods", pod))
     assert not core.wants("n1", SetComment)
 
 
-def test_two_hosts_on_one_node_mark_nothing_for_the_node_alone() -> None:
-    """A Node that is annotated for another Slurm node does not mark its namesake."""
+def test_a_node_that_is_annotated_for_another_slurm_node_does_not_mark_its_namesake() -> None:
     core = Core(node("n1", slurm_node="n2"), slurm_node(), slurm_node("n2"))
     assert not core.wants("n1", SetComment)
     assert core.wants("n2", SetComment)
 
 
-def test_a_node_that_stands_for_another_host_marks_nothing_M8() -> None:
-    """The rule itself asks, whatever the graph shows of such a host."""
+def test_the_rule_marks_nothing_for_a_node_that_stands_for_another_host_M8() -> None:
     core = Core(node("n1"), slurm_node())
     host = replace(core.graph.host("n1"), owns_node=False)
     assert mark(host, core.graph.configuration) is QUIET
 
 
 @pytest.mark.parametrize("comment", ["", "x", "{", '{"sunk-sync": 1}', '{"a": {}}', "{\ud800"])
-def test_what_is_no_mark_reads_as_none(comment: str) -> None:
-    """Comments are written by anybody."""
+def test_a_comment_without_a_mark_is_parsed_as_none(comment: str) -> None:
     assert parse_mark(comment) is None
 
 
-def test_a_mark_reads_back_as_written() -> None:
-    """One line of JSON, whatever the names."""
+def test_a_mark_is_parsed_as_it_was_written_on_one_line() -> None:
     ours = Mark("c", "n", "ns", 'p"', "u\n")
     assert parse_mark(mark_text(ours)) == ours
     assert "\n" not in mark_text(ours)

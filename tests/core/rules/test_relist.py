@@ -96,7 +96,7 @@ def test_a_refused_uid_leads_to_a_listing_F3(row: Node | SlurmdPod | Pod) -> Non
     assert not relists(core), "the watch has time to tell"
     core.wait(WATCH_S)
     assert relists(core) == [Relist(source_of(row), asked_s)]
-    assert row.name in core.reconciler.standing[CLUSTER].verdict.because
+    assert row.name in core.decided(CLUSTER).because
     core.see_listing(source_of(row), row)
     assert not relists(core)
 

@@ -32,10 +32,9 @@ def retired(core: Core) -> list[tuple[tuple[str, str], ...]]:
 
 @pytest.mark.parametrize("drained", [False, True], ids=["not yet told", "told before"])
 @pytest.mark.parametrize(("fields", "state", "done", "why"), TABLE, ids=[why for *_, why in TABLE])
-def test_drained_stands_exactly_while_it_holds_S6(
+def test_the_drained_annotation_stands_exactly_while_the_node_is_drained_and_idle_S6(
     fields: dict[str, Any], state: str, done: bool, why: str, drained: bool
 ) -> None:
-    """`drained=true` comes when nothing runs there any more, and goes as soon as that ends."""
     core = Core(slurmd_pod(drained=drained, **fields), slurm_node("n1", state, reason=OURS))
     change = [((DRAINED, "true"),)] if done else [()]
     assert retired(core) == (change if done != drained else []), why
@@ -45,7 +44,7 @@ def test_drained_stands_exactly_while_it_holds_S6(
 
 
 def test_only_a_read_after_the_drain_counts_S6() -> None:
-    """A job may start between our read and our DRAIN."""
+    """A job may start between the read and the DRAIN."""
     pod = slurmd_pod(**PENDING)
     core = Core(pod, slurm_node("n1", "IDLE+DRAIN", reason=OURS, assumed=True))
     assert not retired(core)
@@ -55,23 +54,20 @@ def test_only_a_read_after_the_drain_counts_S6() -> None:
     assert not retired(core)
 
 
-def test_nobody_is_told_while_slurm_cannot_be_read_S6() -> None:
-    """Unknown is not idle."""
+def test_the_annotation_goes_while_slurm_cannot_be_read_S6() -> None:
     core = Core(slurmd_pod(drained=True, **PENDING), slurm_node("n1", "IDLE+DRAIN", reason=OURS))
     core.see(Lost("slurm_nodes", "down", blind=True))
     assert retired(core) == [()]
 
 
-def test_without_slurm_node_or_pod_there_is_nothing_to_tell_S6() -> None:
-    """A Pod whose Slurm node is unknown is not drained; no Pod, no annotation."""
+def test_without_a_slurm_node_or_a_pod_there_is_no_annotation_S6() -> None:
     core = Core(node(), slurmd_pod(drained=True, **PENDING))
     assert retired(core) == [()]
     core.see(deleted("slurmd_pods", slurmd_pod()))
     assert not retired(core)
 
 
-def test_the_annotation_is_of_this_very_pod_S6() -> None:
-    """UID and all: a successor of the same name is not told."""
+def test_the_annotation_is_written_for_the_uid_of_the_pod_S6() -> None:
     pod = slurmd_pod(**PENDING)
     core = Core(pod, slurm_node("n1", "IDLE+DRAIN", reason=OURS))
     wants = [want for want in core.wants("n1", SetMetadata) if isinstance(want, SetMetadata)]

@@ -6,12 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import Attempt, Confirmed, Lost, Pod, Row, SubmitRefused
-from sunk_sync.core.model.job_identity import job_name, workload_id
+from sunk_sync.core.model.job_identity import job_name
 from sunk_sync.core.model.pod_spec import Gang, PodSpec
 from tests.kit.build import (
     BOUND,
     POD,
     SMALL,
+    WORKLOAD,
     deleted,
     identity,
     job,
@@ -22,7 +23,6 @@ from tests.kit.build import (
     two_hosts,
 )
 
-WORKLOAD = workload_id([POD.uid])
 ELSEWHERE = PodSpec(requests=SMALL.requests, grace_s=5, node_selector=(("zone", "x"),))
 
 

@@ -11,6 +11,7 @@ from sunk_sync.core.model.pod_spec import Taint
 from tests.kit.build import (
     OFFER,
     POD,
+    WORKLOAD,
     Core,
     deleted,
     identity,
@@ -34,8 +35,7 @@ def workload_key_of_one(of: Pod) -> str:
     return identity(of).workload
 
 
-def test_the_job_of_an_edited_pod_is_updated_while_it_waits_P20() -> None:
-    """With the digest of what it asks for now."""
+def test_the_waiting_job_of_an_edited_pod_is_updated_with_its_new_digest_P20() -> None:
     before = digests(two_hosts(POD), POD)
     edited = replace(POD, settings=EDITED)
     its = job(POD, identity=identity(POD, digest=before))
@@ -46,22 +46,22 @@ def test_the_job_of_an_edited_pod_is_updated_while_it_waits_P20() -> None:
     assert update.description.constraints == "fast"
 
 
-def test_where_slurm_does_not_let_it_the_job_is_replaced_once_P20() -> None:
-    """The refusal is of that job: the next one asks for the new already."""
+def test_a_job_whose_update_was_refused_is_replaced_once_P20() -> None:
+    """The refusal is about that job; the next one is submitted with the new description."""
     before = digests(two_hosts(POD), POD)
     edited = replace(POD, settings=EDITED)
     its = job(POD, identity=identity(POD, digest=before))
     core = two_hosts(edited, its)
     after = digests(core, edited)
-    core.see(SubmitRefused(identity(POD).workload, 2021, "no", "update", after))
+    core.see(SubmitRefused(WORKLOAD, 2021, "no", "update", after))
     assert core.cancels(edited) == [("7", True)]
     core.see(job(POD, state="CANCELLED", identity=identity(POD, digest=before, replaced=True)))
     core.see(job(POD, job_id="8", submitted_at=2, identity=identity(POD, digest=after)))
     assert not core.cancels(edited)
 
 
-def test_a_job_of_an_older_installation_is_left_as_it_is_P20() -> None:
-    """Without a digest nobody knows what it was asked for."""
+def test_a_job_without_a_digest_is_left_as_it_is_P20() -> None:
+    """An older version made it: nobody knows what it was asked for."""
     one = pod(settings=EDITED)
     assert not two_hosts(one, job(one)).workload_wants(one, UpdateJob, CancelJob)
 
@@ -86,8 +86,8 @@ TAINTED = replace(OFFER, taints=(Taint("mine", "NoSchedule"),))
 
 
 @pytest.mark.parametrize("gone", [False, True])
-def test_a_job_that_waits_is_told_to_exclude_a_host_that_turned_unfit_P7(gone: bool) -> None:
-    """Once in half a minute, however many changes there were."""
+def test_a_waiting_job_excludes_a_host_that_became_unfit_P7(gone: bool) -> None:
+    """At most one update in half a minute, however many changes there were."""
     core, one, its = waiting()
     listed(core, its, 1)
     tainted = node("kn1", offer=TAINTED)
@@ -110,8 +110,7 @@ def test_a_job_that_waits_is_told_to_exclude_a_host_that_turned_unfit_P7(gone: b
         assert not core.workload_wants(one, UpdateJob)
 
 
-def test_a_host_that_can_take_it_by_now_is_excluded_no_longer_P7() -> None:
-    """A label, a taint that went, a new Node."""
+def test_a_host_that_can_take_the_pod_now_is_excluded_no_longer_P7() -> None:
     fewer = Core(*room("n1"), slurm_node("n2"), POD).graph.workload(workload_key_of_one(POD))
     assert fewer.hosts.excluded == ("n2",)
     its = job(POD, identity=identity(POD, digest=fewer.request.digest, hosts=fewer.hosts.digest))
@@ -122,8 +121,8 @@ def test_a_host_that_can_take_it_by_now_is_excluded_no_longer_P7() -> None:
     assert update.excluded == ()
 
 
-def test_a_cordon_renews_nothing_P7() -> None:
-    """It comes and goes, and drains its host meanwhile (decision 13)."""
+def test_a_cordon_does_not_change_the_exclusions_P7() -> None:
+    """A cordoned host is drained anyway (decision 13)."""
     core, one, its = waiting()
     listed(core, its, 1)
     core.see(node("kn1", offer=OFFER, unschedulable=True))
@@ -131,7 +130,7 @@ def test_a_cordon_renews_nothing_P7() -> None:
     assert not core.workload_wants(one, UpdateJob)
 
 
-def test_where_no_host_is_left_the_job_keeps_what_it_excludes_P7() -> None:
+def test_a_job_for_which_no_host_is_left_keeps_its_exclusions_P7() -> None:
     """Slurm would take its priority away for a while (BadConstraints)."""
     core, one, its = waiting()
     listed(core, its, 1)
@@ -140,8 +139,8 @@ def test_where_no_host_is_left_the_job_keeps_what_it_excludes_P7() -> None:
     assert not core.workload_wants(one, UpdateJob)
 
 
-def test_jobs_that_run_are_not_renewed_P7() -> None:
-    """Slurm takes no other list then (2073), and what they were to exclude is forgotten."""
+def test_the_exclusions_of_a_running_job_are_not_updated_P7() -> None:
+    """Slurm refuses that (2073)."""
     core, one, its = waiting()
     core.see(node("kn1", offer=TAINTED))
     listed(core, its, 31)
@@ -155,10 +154,10 @@ def test_jobs_that_run_are_not_renewed_P7() -> None:
 
 
 @pytest.mark.parametrize(("job_id", "excluded"), [("7", ("n1", "n9")), ("7_1", ("n1",))])
-def test_a_renewal_keeps_the_host_where_a_job_was_given_up_P12(
+def test_new_exclusions_keep_the_host_of_a_replaced_job_P12(
     job_id: str, excluded: tuple[str, ...]
 ) -> None:
-    """As long as Slurm remembers that; the tasks of an array have one list for all of them."""
+    """As long as Slurm remembers that job. The tasks of an array share one list."""
     core, one, its = waiting(job_id=job_id, submitted_at=2)
     marked = replace(identity(one), replaced=True)
     given_up = job(one, state="CANCELLED", job_id="5", slurm_nodes=("n9",), identity=marked)
@@ -172,9 +171,9 @@ def test_a_renewal_keeps_the_host_where_a_job_was_given_up_P12(
     assert update.excluded == excluded
 
 
-def test_a_job_that_was_on_its_way_in_one_round_has_its_turn_in_the_next_P7() -> None:
-    """And none in a third, while no host changes; the first listing after the change may be older
-    than it, and does not count (found by history 4168).
+def test_a_job_that_was_missing_in_one_round_is_updated_in_the_next_P7() -> None:
+    """And not in a third while no host changes. History 4168: the first listing after the change
+    may be older than it and does not count.
     """
     core, one, its = waiting()
     core.see(deleted("jobs", its))
@@ -190,8 +189,8 @@ def test_a_job_that_was_on_its_way_in_one_round_has_its_turn_in_the_next_P7() ->
     assert not core.workload_wants(one, UpdateJob)
 
 
-def test_many_that_wait_have_their_turn_one_after_the_other_P7() -> None:
-    """Five a second, ten at a listing: a change of a Node costs nothing meanwhile."""
+def test_many_waiting_jobs_are_updated_a_few_at_a_time_P7() -> None:
+    """Five a second, and ten at a listing, so that one change of a Node costs little."""
     core, _, its = waiting()
     pods = [pod(f"q{number}") for number in range(30)]
     old = {"digest": its.identity.digest, "hosts": "old"}
@@ -210,8 +209,8 @@ def test_many_that_wait_have_their_turn_one_after_the_other_P7() -> None:
     assert not [decision for decision in changed if decision.key[0] == "workload"]
 
 
-def test_an_edit_brings_the_exclusions_of_now_P20() -> None:
-    """And a refused renewal is no reason to give a job up."""
+def test_an_edit_also_updates_the_exclusions_P20() -> None:
+    """A refused update of exclusions alone does not replace the job."""
     core, one, its = waiting()
     edited = replace(one, settings=EDITED)
     core.see(node("kn1", offer=TAINTED), edited)
@@ -229,8 +228,7 @@ def test_an_edit_of_one_task_of_an_array_replaces_its_job_P20() -> None:
     assert two_hosts(its, task).cancels(its) == [("3_1", True)]
 
 
-def test_an_edit_that_is_refused_ends_the_waiting_job_P20() -> None:
-    """It asked for what nobody wants any more."""
+def test_an_edit_that_makes_the_pod_invalid_ends_the_waiting_job_P20() -> None:
     its = pod(settings=(("priority", "high"),))
     assert two_hosts(its, job(its, identity=identity(its, digest="0" * 16))).cancels(its) == [
         ("7", True)
