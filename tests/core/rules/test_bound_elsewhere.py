@@ -5,43 +5,39 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import CancelJob, EndPod
 from sunk_sync.core.model.names import EVENT_BOUND_ELSEWHERE
-from tests.kit.build import BOUND, Core, job, node, pod, running, slurm_node, slurmd_pod
-
-HOST = (node("kn1"), slurmd_pod("n1"), slurm_node("n1"))
+from tests.kit.build import BOUND, job, pod, running, two_hosts
 
 
-@pytest.mark.parametrize("told", ["", "7"])
-def test_somebody_elses_binding_costs_the_job_and_not_the_pod_P18(told: str) -> None:
-    """Also of a Pod that waited so long that it carries the job's id."""
-    theirs = pod(node_name="kn1", job_id=told)
-    core = Core(*HOST, theirs, job(theirs))
+@pytest.mark.parametrize("job_id", ["", "7"])
+def test_a_pod_that_somebody_else_bound_stays_and_its_job_is_replaced_P18(job_id: str) -> None:
+    """The Pod may carry the job's id, because its job waited for long."""
+    theirs = pod(node_name="kn1", job_id=job_id)
+    core = two_hosts(theirs, job(theirs))
     assert core.cancels(theirs) == [("7", True)]
-    assert not core.workload_wants(theirs, EndPod)
+    assert not core.ends(theirs)
     assert core.events(theirs) == [EVENT_BOUND_ELSEWHERE]
 
 
-def test_nobody_knows_where_an_allocation_is_before_its_record_was_read_P18() -> None:
-    """Found by the simulator: a Pod's new job was cancelled as that of a Pod elsewhere (215772)."""
+def test_an_allocation_whose_record_was_not_read_is_not_replaced_P18() -> None:
+    """Simulator, seed 215772: a Pod's new job was cancelled as that of a Pod elsewhere."""
     ours = pod(node_name="kn1")
-    core = Core(*HOST, ours, job(ours, script=False, submitted_at=0, state="CONFIGURING+RUNNING"))
+    core = two_hosts(ours, job(ours, script=False, submitted_at=0, state="CONFIGURING+RUNNING"))
     assert not core.workload_wants(ours, CancelJob, EndPod)
     core.see(running(ours, script=False, submitted_at=5, at=("n2",)))
-    assert core.workload_wants(ours, CancelJob)
+    assert core.cancels(ours)
 
 
 def test_a_pod_that_we_bound_ends_when_its_job_was_requeued_P19() -> None:
-    """It ran before: the id on the Pod came with the binding."""
-    core = Core(*HOST, BOUND, job(BOUND, requeued=True))
-    assert core.workload_wants(BOUND, CancelJob)
+    core = two_hosts(BOUND, job(BOUND, requeued=True))
+    assert core.cancels(BOUND)
     (end,) = core.workload_wants(BOUND, EndPod)
     assert "requeued" in end.message
 
 
 @pytest.mark.parametrize("state", ["PENDING", "CONFIGURING+RUNNING"])
-def test_a_job_that_runs_elsewhere_was_requeued_though_nobody_saw_it_P19(state: str) -> None:
-    """Found by the simulator (270039): slurmctld was killed and forgot that it had begun."""
-    hosts = (*HOST, node("kn2"), slurmd_pod("n2"), slurm_node("n2"))
-    core = Core(*hosts, BOUND, running(BOUND))
+def test_a_job_that_runs_elsewhere_was_requeued_although_nobody_saw_it_P19(state: str) -> None:
+    """Simulator, seed 270039: slurmctld was killed and forgot that the job had started."""
+    core = two_hosts(BOUND, running(BOUND))
     assert not core.workload_wants(BOUND, CancelJob, EndPod)
     again = job(BOUND, state=state, slurm_nodes=() if state == "PENDING" else ("n2",))
     core.see(again)
@@ -50,19 +46,18 @@ def test_a_job_that_runs_elsewhere_was_requeued_though_nobody_saw_it_P19(state: 
     assert "requeued" in end.message
     identity = replace(again.identity, replaced=True)
     core.see(replace(again, identity=identity, state=frozenset({"CANCELLED"})))
-    assert core.workload_wants(BOUND, EndPod)
+    assert core.ends(BOUND)
 
 
 @pytest.mark.parametrize(("state", "hosts"), [("PENDING", ()), ("RUNNING", ("n2",))])
 @pytest.mark.parametrize("bound_for", ["7", "6", ""])
-def test_a_restarted_process_knows_whom_we_bound_by_the_binding_alone_P19_F1(
+def test_after_a_restart_only_the_binding_shows_which_pods_we_bound_P19_F1(
     state: str, hosts: tuple[str, ...], bound_for: str
 ) -> None:
-    """Found by the simulator: slurmctld was killed and forgot that the job had begun, then we were
-    killed: the Pod stayed, as if somebody else had bound it, without a job (551932).
+    """Simulator, seed 551932: slurmctld was killed and forgot that the job had started, then
+    sunk-sync was killed. The Pod stayed without a job, as if somebody else had bound it.
     """
     ours = pod(node_name="kn1", job_id="7", bound_for=bound_for)
-    rows = (*HOST, node("kn2"), slurmd_pod("n2"), slurm_node("n2"))
-    core = Core(*rows, ours, job(ours, state=state, slurm_nodes=hosts))
-    assert core.workload_wants(ours, CancelJob)
-    assert bool(core.workload_wants(ours, EndPod)) == (bound_for == "7")
+    core = two_hosts(ours, job(ours, state=state, slurm_nodes=hosts))
+    assert core.cancels(ours)
+    assert bool(core.ends(ours)) == (bound_for == "7")

@@ -36,8 +36,7 @@ CONFLICTS: dict[str, tuple[tuple[Row, ...], set[str]]] = {
 
 
 @pytest.mark.parametrize("case", CONFLICTS)
-def test_two_claims_and_neither_acts_S16(case: str) -> None:
-    """Nothing is written for the host, whatever causes stand; Event and sentence name both."""
+def test_two_claims_on_a_host_stop_all_other_writes_and_are_named_S16(case: str) -> None:
     rows, names = CONFLICTS[case]
     drained = slurm_node("n1", "IDLE+DRAIN", reason="k8s: node cordoned")
     core = Core(node(unschedulable=True), node("k2"), *rows, drained)
@@ -49,8 +48,7 @@ def test_two_claims_and_neither_acts_S16(case: str) -> None:
     assert {one.reference.path for one in events} <= names
 
 
-def test_each_rival_pod_gets_a_condition_beside_what_stands_there_S16() -> None:
-    """A condition says so; written once."""
+def test_each_rival_pod_gets_a_condition_beside_its_others_S16() -> None:
     standing = (condition("SlurmNodeStateIdle"),)
     pods = (replace(A, conditions=standing), B)
     core = Core(*pods, slurm_node())
@@ -67,8 +65,7 @@ def test_each_rival_pod_gets_a_condition_beside_what_stands_there_S16() -> None:
     assert not core.wants("n1", SetConditions)
 
 
-def test_the_condition_goes_when_the_rival_does_S16() -> None:
-    """One claim left: it acts again, and nothing of the conflict stays."""
+def test_the_condition_goes_with_the_rival_S16() -> None:
     told = condition(POD_CONFLICT_CONDITION, "True")
     core = Core(replace(A, conditions=(told,)), slurm_node())
     (want,) = core.wants("n1", SetConditions)
@@ -76,8 +73,8 @@ def test_the_condition_goes_when_the_rival_does_S16() -> None:
     assert [one.type for one in want.conditions] == ["SlurmNodeStateIdle"]
 
 
-def test_a_third_rival_is_told_without_moving_the_time_S16() -> None:
-    """The message names whoever claims; lastTransitionTime is the status's."""
+def test_a_third_rival_changes_the_message_but_not_the_time_S16() -> None:
+    """lastTransitionTime belongs to the status."""
     told = condition(POD_CONFLICT_CONDITION, "True")
     third = slurmd_pod(name="c", uid="c")
     a = replace(A, conditions=(told,), changed_at=("7",))
@@ -91,8 +88,7 @@ def test_a_third_rival_is_told_without_moving_the_time_S16() -> None:
 @pytest.mark.parametrize(
     ("count", "end"), [(NAMED_MAX, "slurm/p7"), (NAMED_MAX + 5, "slurm/p4 and 5 more")]
 )
-def test_a_crowd_is_named_in_part_S16(count: int, end: str) -> None:
-    """A message is bounded, whoever copies a Pod a thousand times."""
+def test_at_most_eight_rivals_are_named_S16(count: int, end: str) -> None:
     pods = [slurmd_pod(name=f"p{i}", uid=f"u{i}") for i in range(count)]
     core = Core(*pods, slurm_node())
     sentence = core.verdict().because
@@ -116,13 +112,11 @@ QUIET: dict[str, tuple[Row, ...]] = {
 
 
 @pytest.mark.parametrize("case", QUIET)
-def test_what_claims_nothing_makes_no_conflict_S16(case: str) -> None:
-    """Finished Pods, Pods that yield, and Nodes that have their own."""
+def test_finished_and_yielding_pods_and_nodes_with_a_pod_make_no_conflict_S16(case: str) -> None:
     core = Core(node(), *QUIET[case], slurm_node())
     assert not core.wants("n1", RecordEvent)
 
 
-def test_a_host_claimed_once_has_no_conflict() -> None:
-    """The rule itself asks; that it is only run for rivals is not its business."""
+def test_the_rule_is_quiet_for_a_host_claimed_once() -> None:
     core = Core(node(), A, slurm_node())
     assert conflict(core.graph.host("n1")) is QUIET_RULING

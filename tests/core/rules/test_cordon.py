@@ -47,10 +47,9 @@ TABLE = [
 @pytest.mark.parametrize(
     ("option", "marks", "drain", "kind", "why"), TABLE, ids=[row[-1] for row in TABLE]
 )
-def test_cordon_and_uncordon_M7(
+def test_a_foreign_drain_cordons_once_and_only_our_cordon_is_lifted_M7(
     option: str, marks: dict[str, Any], drain: tuple[str, str], kind: type | None, why: str
 ) -> None:
-    """Once per foreign drain; only what carries the mark is lifted."""
     row = node(**marks)
     core = Core(
         row,
@@ -65,8 +64,7 @@ def test_cordon_and_uncordon_M7(
     assert ("cordon kept: the Node is annotated keep-cordon" in sentences) is keeps
 
 
-def test_our_cordon_makes_no_drain_and_no_echo_M7() -> None:
-    """Slurm drains, we cordon, Slurm lifts, we uncordon: at no time do we drain."""
+def test_our_cordon_makes_no_drain_M7() -> None:
     core = Core(node(), slurmd_pod(), slurm_node(), cordon_on_slurm_drain=True)
     core.see(slurm_node("n1", "IDLE+DRAIN", reason="fan"))
     assert core.wants("n1", *KINDS)
@@ -78,8 +76,7 @@ def test_our_cordon_makes_no_drain_and_no_echo_M7() -> None:
     assert not core.wants("n1", *KINDS, Drain)
 
 
-def test_nothing_is_lifted_while_slurm_cannot_be_read_M7() -> None:
-    """A drain that nobody can see has not ended."""
+def test_nothing_is_uncordoned_while_slurm_cannot_be_read_M7() -> None:
     core = Core(node(**OURS), slurmd_pod(), slurm_node())
     core.see(Lost("slurm_nodes", "down"))
     assert core.wants("n1", Uncordon)
@@ -88,8 +85,7 @@ def test_nothing_is_lifted_while_slurm_cannot_be_read_M7() -> None:
     assert not core.wants("n1", *KINDS)
 
 
-def test_a_node_that_stands_for_nobody_or_two_is_not_cordoned_M7() -> None:
-    """No Slurm node, or two of them: whose drain would it be?"""
+def test_a_node_with_no_slurm_node_or_two_is_not_cordoned_M7() -> None:
     drained = [slurm_node(name, "IDLE+DRAIN", reason="fan") for name in ("n1", "n2")]
     ends = [slurmd_pod(f"n{i}", node_name="kn1", terminating=True) for i in (1, 2)]
     core = Core(node(), *ends, *drained, cordon_on_slurm_drain=True)
@@ -98,8 +94,7 @@ def test_a_node_that_stands_for_nobody_or_two_is_not_cordoned_M7() -> None:
     assert not Core(node(), slurmd_pod(), cordon_on_slurm_drain=True).wants("n1", *KINDS)
 
 
-def test_the_sentence_says_why_M7() -> None:
-    """An operator finds the reason of the drain, also where there is none."""
+def test_the_reason_of_the_drain_is_in_the_sentence_M7() -> None:
     for reason, text in (("fan", "(fan)"), ("", "(no reason)")):
         core = Core(
             node(),

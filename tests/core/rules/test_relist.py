@@ -54,21 +54,19 @@ def contradict(core: Core, row: Node | SlurmdPod | Pod) -> None:
 # Breakers
 
 
-def test_held_drains_ask_for_a_second_listing_S19() -> None:
-    """One of each source, the same however many are held."""
+def test_held_drains_ask_for_one_more_listing_of_each_source_S19() -> None:
     some, more = (relist(cluster(holding=Holding(count, 50.0)), HERE, NOW) for count in (1, 500))
     assert some == more
     assert some.wants == (Relist("nodes", 50.0), Relist("slurmd_pods", 50.0))
 
 
-def test_held_ends_ask_for_the_nodes_again_P31() -> None:
-    """Nothing else would: a watch that stands for days never lists."""
+def test_held_ends_ask_for_a_listing_of_nodes_P31() -> None:
+    """A watch that works for days never lists."""
     ruling = relist(cluster(holding=Holding(0, 0.0, ends=8, ends_since_s=70.0)), HERE, NOW)
     assert ruling.wants == (Relist("nodes", 70.0),)
 
 
-def test_the_listing_for_all_begins_after_the_last_of_them_S19_P31_F3() -> None:
-    """One want for each source."""
+def test_the_listing_for_several_causes_begins_after_the_last_of_them_S19_P31_F3() -> None:
     holding = Holding(3, 50.0, ends=8, ends_since_s=70.0)
     doubts = (Doubt("nodes", "kn1", 80.0, 82.0), Doubt("pods", "ns/p1", 60.0, 62.0))
     ruling = relist(cluster(holding=holding, doubts=doubts), HERE, NOW)
@@ -88,8 +86,8 @@ def test_nothing_held_and_nothing_in_doubt_lists_nothing() -> None:
 
 
 @pytest.mark.parametrize("row", OBJECTS)
-def test_a_refused_uid_leads_to_a_listing_F3(row: Node | SlurmdPod | Pod) -> None:
-    """Found by the simulator: after etcd was restored Pods stayed stale for good (7700275)."""
+def test_a_write_refused_for_another_uid_leads_to_a_listing_F3(row: Node | SlurmdPod | Pod) -> None:
+    """Simulator, seed 7700275: after etcd was restored, Pods stayed stale for good."""
     core = Core(*OBJECTS)
     asked_s = core.now
     contradict(core, row)
@@ -102,8 +100,10 @@ def test_a_refused_uid_leads_to_a_listing_F3(row: Node | SlurmdPod | Pod) -> Non
 
 
 @pytest.mark.parametrize("row", OBJECTS)
-def test_no_listing_where_the_watch_tells_in_time_F3(row: Node | SlurmdPod | Pod) -> None:
-    """We wrote to an object that was being deleted: the usual race."""
+def test_no_listing_follows_when_the_watch_reports_the_change_in_time_F3(
+    row: Node | SlurmdPod | Pod,
+) -> None:
+    """The object was being deleted, which is the usual race."""
     core = Core(*OBJECTS)
     contradict(core, row)
     core.see(deleted(source_of(row), row))
@@ -111,8 +111,7 @@ def test_no_listing_where_the_watch_tells_in_time_F3(row: Node | SlurmdPod | Pod
     assert not relists(core)
 
 
-def test_what_a_listing_under_way_may_show_is_in_no_doubt_F3() -> None:
-    """It was asked for later than the write was sent."""
+def test_a_listing_asked_for_after_the_write_settles_the_doubt_F3() -> None:
     core = Core(*OBJECTS)
     sent_s = core.now
     core.now += 1
@@ -122,7 +121,7 @@ def test_what_a_listing_under_way_may_show_is_in_no_doubt_F3() -> None:
     assert not relists(core)
 
 
-def test_another_uid_in_the_picture_is_in_no_doubt_F3() -> None:
+def test_a_row_that_has_another_uid_by_now_is_not_in_doubt_F3() -> None:
     """The watch was faster than the answer."""
     core = Core(*OBJECTS)
     core.see(Contradicted(reference_of(node(uid="old")), core.now))
@@ -131,7 +130,6 @@ def test_another_uid_in_the_picture_is_in_no_doubt_F3() -> None:
 
 @pytest.mark.parametrize(("found", "uid"), [("no", ""), ("yes", "another")])
 def test_a_read_by_name_that_contradicts_a_row_leads_to_a_listing_F3(found: Any, uid: str) -> None:
-    """404, or another UID."""
     core = Core(*OBJECTS)
     asked_s = core.now
     core.see(GetResult("Node", "", "kn1", found, uid, asked_s))
@@ -140,15 +138,14 @@ def test_a_read_by_name_that_contradicts_a_row_leads_to_a_listing_F3(found: Any,
 
 
 @pytest.mark.parametrize("found", ["yes", "unknown"])
-def test_a_read_by_name_that_agrees_or_fails_leads_to_none_F3(found: Any) -> None:
-    """403 or a time-out says nothing."""
+def test_a_read_by_name_that_agrees_or_fails_leads_to_no_listing_F3(found: Any) -> None:
     core = Core(*OBJECTS)
     core.see(GetResult("Node", "", "kn1", found, node().uid if found == "yes" else "", core.now))
     assert not core.graph.doubts.rows
 
 
-def test_an_answer_of_another_history_leads_to_a_listing_F3() -> None:
-    """It was asked for after we learnt of the row, and yet has a lower resourceVersion."""
+def test_an_answer_with_a_lower_resource_version_leads_to_a_listing_F3() -> None:
+    """It was asked for after the row was known."""
     core = Core(*OBJECTS)
     core.see(Observed(node(cordon_reason="x"), 1000.0))
     core.now += 1
@@ -159,7 +156,6 @@ def test_an_answer_of_another_history_leads_to_a_listing_F3() -> None:
 
 
 def test_a_late_answer_to_an_older_write_is_no_contradiction_F3() -> None:
-    """The watch told of a newer one meanwhile."""
     core = Core(*OBJECTS)
     asked_s = core.now
     core.now += 1
@@ -171,8 +167,8 @@ def test_a_late_answer_to_an_older_write_is_no_contradiction_F3() -> None:
 # Bounds
 
 
-def test_listings_for_doubts_that_come_again_wait_longer_each_time_F3() -> None:
-    """Never a storm: whatever is wrong, a listing may not cure it."""
+def test_listings_for_repeated_doubts_wait_longer_each_time_F3() -> None:
+    """A listing may not remove the cause."""
     core = Core(*OBJECTS)
     pauses, last_s = [], core.now
     for _ in range(8):
@@ -187,8 +183,7 @@ def test_listings_for_doubts_that_come_again_wait_longer_each_time_F3() -> None:
     assert pauses == [WATCH_S + 0.5, *doubled, PAUSE_MAX_S, PAUSE_MAX_S]
 
 
-def test_after_some_calm_a_listing_follows_at_once_F3() -> None:
-    """What was wrong is long over."""
+def test_after_some_time_without_doubts_a_listing_follows_at_once_F3() -> None:
     core = Core(*OBJECTS)
     for _ in range(2):
         contradict(core, node())
@@ -205,7 +200,6 @@ def test_after_some_calm_a_listing_follows_at_once_F3() -> None:
 
 
 def test_many_rows_in_doubt_are_one_listing_F3() -> None:
-    """The same want from the first to the last of them."""
     rows = [node(f"kn{number}") for number in range(50)]
     core = Core(*rows)
     asked_s = core.now
@@ -215,8 +209,7 @@ def test_many_rows_in_doubt_are_one_listing_F3() -> None:
     assert relists(core) == [Relist("nodes", asked_s)]
 
 
-def test_a_listing_that_broke_off_settles_nothing_F3() -> None:
-    """It is asked for again, whoever else asked for one and gave it up."""
+def test_a_listing_that_broke_off_is_asked_for_again_F3() -> None:
     core = Core(*OBJECTS)
     contradict(core, node())
     core.wait(WATCH_S)
@@ -231,9 +224,9 @@ def test_a_listing_that_broke_off_settles_nothing_F3() -> None:
 
 
 @pytest.mark.parametrize("begun", ["under way", "complete"])
-def test_an_answer_asked_for_before_a_listing_says_nothing_F3(begun: str) -> None:
-    """Found by the simulator: its resourceVersion was of before etcd was restored, and overruled
-    all that came after (7712041).
+def test_an_answer_asked_for_before_a_listing_is_ignored_F3(begun: str) -> None:
+    """Simulator, seed 7712041: its resourceVersion was from before etcd was restored, and replaced
+    all that came later.
     """
     core = Core(*OBJECTS)
     asked_s = core.now
@@ -245,8 +238,8 @@ def test_an_answer_asked_for_before_a_listing_says_nothing_F3(begun: str) -> Non
     assert core.graph.nodes.get("kn1") == node()
 
 
-def test_a_binding_asked_for_before_a_listing_is_told_by_the_watch_F3() -> None:
-    """It may be one that etcd has lost: no row would show the Pod unbound again."""
+def test_a_binding_asked_for_before_a_listing_is_left_to_the_watch_F3() -> None:
+    """etcd may have lost it: then no row would show the Pod unbound again."""
     core = Core(*room("n1"), pod())
     asked_s = core.now
     core.see_listing("pods", pod(), after_s=1)

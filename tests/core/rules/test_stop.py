@@ -1,22 +1,23 @@
-"""A placeholder that was told to end keeps its host until its Pods are gone: row L6."""
+"""Placeholders that Slurm told to end: rows L6, P11, P23 and F1."""
 
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import AnswerStop, Drain
-from sunk_sync.core.model.facts import CallEnded, Job, Pod, StopCall
+from sunk_sync.core.model.actions import AnswerStop, Drain, SetScheduled
+from sunk_sync.core.model.facts import CallEnded, Job, News, Pod, StopCall
 from sunk_sync.core.model.keys import workload_key
 from sunk_sync.core.model.timing import BINDING_S
-from tests.kit.build import BOUND, POD, WORKLOAD, Core, deleted, job, two_hosts
+from sunk_sync.core.rules.workload.bind import ENDED_S
+from tests.kit.build import BOUND, POD, WORKLOAD, Core, deleted, job, running, two_hosts
 
 
 def its(*pods: Pod, state: str = "RUNNING") -> Job:
     return job(*(pods or (BOUND,)), state=state, slurm_nodes=("n1",))
 
 
-def call(core: Core) -> None:
+def call(core: Core, *then: News) -> None:
     """The script of job 7 asks whether it may end; Slurm kills it in 30 s."""
-    core.see(StopCall(1, "7", core.now, core.now + 30.0))
+    core.see(StopCall(1, "7", core.now, core.now + 30.0), *then)
 
 
 def answers(core: Core) -> list[str]:
@@ -49,18 +50,6 @@ def test_the_script_may_end_once_the_containers_ended_L6() -> None:
     assert answers(core) == ["gone"]
 
 
-def test_the_script_of_an_unbound_pod_may_end_once_no_binding_is_under_way_L6() -> None:
-    """At once where it never started: then no binding was sent."""
-    core = two_hosts(POD, its(POD))
-    call(core)
-    assert not answers(core)
-    core.wait(BINDING_S)
-    assert answers(core) == ["gone"]
-    early = two_hosts(POD, replace(its(POD), started=False))
-    call(early)
-    assert answers(early) == ["gone"]
-
-
 def test_shortly_before_the_script_is_killed_the_answer_is_drain_L6() -> None:
     core = two_hosts(BOUND, its(state="CANCELLED+COMPLETING"))
     call(core)
@@ -77,3 +66,80 @@ def test_a_call_that_ended_is_not_answered_L6() -> None:
     call(core)
     core.see(deleted("pods", BOUND), CallEnded(1))
     assert not answers(core)
+
+
+@pytest.mark.parametrize(("started", "at_once"), [(False, True), (True, False)])
+def test_the_answer_to_a_started_script_waits_for_a_binding_that_may_be_under_way_L6(
+    started: bool, at_once: bool
+) -> None:
+    """Only a script that said that it started can have been bound to."""
+    core = two_hosts(POD, running(POD, started=started))
+    call(core)
+    assert answers(core) == ["gone"] * at_once
+    core.wait(BINDING_S)
+    assert answers(core) == ["gone"]
+
+
+def test_a_binding_that_arrives_meanwhile_keeps_the_script_L6() -> None:
+    """Simulator: the script was told that all Pods were gone while the binding was under way."""
+    core = two_hosts(POD, running(POD))
+    call(core)
+    core.wait(1.0)
+    core.see(BOUND)
+    core.wait(BINDING_S)
+    assert "gone" not in answers(core)
+
+
+def test_the_answer_waits_for_a_binding_also_when_the_job_has_ended_L6() -> None:
+    """Simulator, seed 252012: the next job of the Pod had not started, so the script was answered
+    at once.
+    """
+    core = two_hosts(POD, running(POD))
+    call(core)
+    core.see(its(POD, state="PREEMPTED"))
+    assert not answers(core)
+    core.wait(BINDING_S)
+    assert answers(core) == ["gone"]
+
+
+def test_no_pod_is_bound_to_a_job_whose_script_is_ending_P11() -> None:
+    """Slurm gives its hosts to others as soon as the script is gone. Simulator, seed 60143: a Pod
+    was bound as soon as the script had its answer.
+    """
+    core = two_hosts(POD, running(POD))
+    assert core.binds(POD)
+    call(core)
+    assert not core.binds(POD)
+    core.see(CallEnded(1))
+    assert not core.binds(POD)
+    core.wait(5.0)
+    (said,) = core.workload_wants(POD, SetScheduled)
+    assert said.message.endswith("is allocated: Slurm is ending its script")
+
+
+def test_a_job_that_runs_long_after_its_script_was_to_end_started_again_F1() -> None:
+    """Simulator, seed 554682: slurmctld was killed and forgot the end; the Pod waited for ever."""
+    core = two_hosts(POD, running(POD))
+    call(core, CallEnded(1))
+    core.wait(30.0 + ENDED_S - 0.1)
+    assert not core.binds(POD)
+    core.wait(0.2)
+    assert core.binds(POD)
+
+
+def test_another_job_with_the_same_id_was_not_told_to_end_P23() -> None:
+    """Slurm that lost its state counts from the start again."""
+    core = two_hosts(POD, running(POD))
+    call(core, CallEnded(1))
+    core.see(running(POD, submitted_at=2))
+    assert core.binds(POD)
+
+
+def test_a_new_job_with_the_same_id_was_not_told_to_end_P23() -> None:
+    """Simulator, seed 252352: Slurm's answer to a submission does not contain its time."""
+    core = two_hosts(POD, running(POD))
+    core.see(running(POD, submitted_at=1))
+    call(core, CallEnded(1))
+    core.see(job(POD, submitted_at=0))
+    core.see(running(POD, submitted_at=2))
+    assert core.binds(POD)
