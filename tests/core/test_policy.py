@@ -105,7 +105,7 @@ def test_what_is_shown_goes_on_while_a_source_cannot_be_read_F4() -> None:
     core = Core(node(), slurmd_pod(), slurm_node())
     core.see(Lost("nodes", "broken"))
     core.see(slurm_node("n1", "IDLE+DRAIN", reason="fan"))
-    shown = [one for one in core.allowed("n1", SetMetadata) if isinstance(one, SetMetadata)]
+    shown = core.allowed("n1", SetMetadata)
     assert {one.manager for one in shown if one.annotations} == {MANAGER_MIRROR}
 
 
@@ -115,7 +115,7 @@ def test_no_pod_is_let_go_while_slurm_cannot_be_read_S6() -> None:
     core = Core(node(), slurmd_pod(), ours)
 
     def told() -> list[tuple[tuple[str, str], ...]]:
-        wants = [one for one in core.allowed("n1", SetMetadata) if isinstance(one, SetMetadata)]
+        wants = core.allowed("n1", SetMetadata)
         return [one.annotations for one in wants if one.manager == MANAGER_RETIRE]
 
     core.see(Lost("slurm_nodes", "down"))

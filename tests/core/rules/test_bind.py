@@ -1,21 +1,43 @@
 """Pods go where their job runs: rows P11, P12, P29, G1, G4."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
 
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import Bind, CancelJob
-from sunk_sync.core.model.facts import Confirmed, JobNotice, Lost, Observed, WriteEcho, reference_of
+from sunk_sync.core.model.actions import Bind
+from sunk_sync.core.model.facts import (
+    Confirmed,
+    JobNotice,
+    Lost,
+    News,
+    Observed,
+    Pod,
+    WriteEcho,
+    reference_of,
+)
 from sunk_sync.core.model.names import EVENT_SCHEDULED
 from sunk_sync.core.model.outcomes import Done, shown_by
-from tests.kit.build import POD, gang_pod, identity, job, listing, node, pod, running, two_hosts
+from tests.kit.build import (
+    BOUND,
+    POD,
+    Core,
+    gang_pod,
+    identity,
+    job,
+    listing,
+    node,
+    pod,
+    running,
+    two_hosts,
+)
 
 
 def test_a_pod_is_bound_to_the_node_of_the_allocated_host_P11() -> None:
-    core = two_hosts(POD, running(POD))
-    assert core.workload_wants(POD, Bind) == [Bind(reference_of(POD), "kn1", "7", "n1")]
+    wants = two_hosts(POD, running(POD)).workload_wants(POD, Bind)
+    assert wants == [Bind(reference_of(POD), "kn1", "7", "n1")]
 
 
 @pytest.mark.parametrize(
@@ -59,25 +81,30 @@ def test_a_pod_is_not_bound_while_jobs_cannot_be_read_P11() -> None:
     assert not core.workload_kept(POD)
 
 
+def answer_to_bind(core: Core) -> Sequence[News]:
+    """Return the facts of a wanted binding that was written."""
+    (wanted,) = core.workload_wants(POD, Bind)
+    return shown_by(Done(wanted), asked_s=core.now)
+
+
 def test_an_answered_binding_is_known_before_the_watch_reports_it_P11() -> None:
     """Simulator, seed 60034: a job was replaced as that of an unbound Pod."""
     core = two_hosts(POD, running(POD))
-    (wanted,) = core.workload_wants(POD, Bind)
-    core.see(*shown_by(Done(wanted), asked_s=core.now))
+    core.see(*answer_to_bind(core))
     assert not core.binds(POD)
-    assert core.graph.pods.entries["ns/p1"].row == pod(node_name="kn1", job_id="7")
+    assert core.graph.pods.get("ns/p1") == BOUND
 
 
 def test_an_answered_binding_changes_no_other_pod_of_that_name_P11() -> None:
     """An older answer does not undo it either."""
-    one, other = pod(), pod(uid="another")
-    core = two_hosts(one, running(one))
-    (wanted,) = core.workload_wants(one, Bind)
+    other = pod(uid="another")
+    core = two_hosts(POD, running(POD))
+    answer = answer_to_bind(core)
     entries = core.graph.pods.entries
     order = entries["ns/p1"].order
-    core.see(*shown_by(Done(wanted), asked_s=core.now), Observed(one, order))
+    core.see(*answer, Observed(POD, order))
     assert entries["ns/p1"].row.node_name == "kn1"
-    core.see(Observed(other, order + 1), *shown_by(Done(wanted), asked_s=core.now))
+    core.see(Observed(other, order + 1), *answer)
     assert entries["ns/p1"].row == other
 
 
@@ -87,14 +114,13 @@ def test_a_fact_that_shows_the_pod_unbound_does_not_undo_its_binding_P11(news: A
     again, and its job replaced.
     """
     core = two_hosts(POD, running(POD))
-    (wanted,) = core.workload_wants(POD, Bind)
-    core.see(*shown_by(Done(wanted), asked_s=core.now))
+    core.see(*answer_to_bind(core))
     order = core.graph.pods.entries["ns/p1"].order
     core.see(news(replace(POD, job_id="7"), order + 10))
     assert not core.binds(POD)
     core.see(node("kn1", ready="False"))
-    assert not core.workload_wants(POD, CancelJob)
-    bound = replace(POD, node_name="kn1", job_id="7", bound_for="7")
+    assert not core.cancels(POD)
+    bound = replace(BOUND, bound_for="7")
     core.see(Observed(bound, order + 5))
     assert core.graph.pods.get("ns/p1") == bound
 
@@ -102,8 +128,7 @@ def test_a_fact_that_shows_the_pod_unbound_does_not_undo_its_binding_P11(news: A
 def test_only_a_listing_begun_after_the_binding_shows_the_pod_unbound_again_P11() -> None:
     """Kubernetes was restored from a backup."""
     core = two_hosts(POD, running(POD))
-    (wanted,) = core.workload_wants(POD, Bind)
-    core.see(*shown_by(Done(wanted), asked_s=core.now))
+    core.see(*answer_to_bind(core))
     core.see(*listing("pods", POD, begun_s=core.now + 1))
     assert core.binds(POD) == [("p1", "kn1")]
 
@@ -170,30 +195,25 @@ def test_all_members_of_a_gang_are_bound_each_to_its_own_host_or_none_G1() -> No
     assert not two_hosts(a, b, running(a, b)).binds(a)
 
 
-@pytest.mark.parametrize("fate", [{"terminating": True}, {"ended": True}])
-def test_a_gang_that_lost_a_member_is_not_bound_G1(fate: dict[str, Any]) -> None:
-    a, b = gang_pod("a"), gang_pod("b", **fate)
-    assert not two_hosts(a, b, running(a, b, at=("n1", "n2"))).binds(a)
-
-
-def test_a_gang_with_a_member_that_is_not_listed_is_not_bound_G1() -> None:
-    a, b = gang_pod("a"), gang_pod("b")
-    assert not two_hosts(a, running(a, b, at=("n1", "n2"))).binds(a)
+@pytest.mark.parametrize(
+    "others",
+    [[gang_pod("b", terminating=True)], [gang_pod("b", ended=True)], []],
+    ids=["terminating", "ended", "not listed"],
+)
+def test_a_gang_that_lost_a_member_is_not_bound_G1(others: list[Pod]) -> None:
+    a = gang_pod("a")
+    assert not two_hosts(a, *others, running(a, gang_pod("b"), at=("n1", "n2"))).binds(a)
 
 
 def test_one_event_says_that_the_pod_is_scheduled_P11() -> None:
     """Only if this process saw it happen, and only for five seconds."""
     core = two_hosts(POD, running(POD))
-    placed = replace(POD, node_name="kn1", job_id="7")
-    core.see(placed)
-    assert core.events(placed) == [EVENT_SCHEDULED]
+    core.see(BOUND)
+    assert core.events(BOUND) == [EVENT_SCHEDULED]
     core.wait(5)
-    assert not core.workload_wants(placed)
-    again = two_hosts(placed, running(POD))
-    assert not again.workload_wants(placed)
+    assert not core.workload_wants(BOUND)
+    assert not two_hosts(BOUND, running(BOUND)).workload_wants(BOUND)
 
 
 def test_a_job_with_another_identity_binds_no_pod_P22() -> None:
-    one, other = pod(), pod("p9")
-    foreign = running(one, identity=identity(other))
-    assert not two_hosts(one, foreign).binds(one)
+    assert not two_hosts(POD, running(POD, identity=identity(pod("p9")))).binds(POD)

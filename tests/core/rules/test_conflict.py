@@ -40,10 +40,9 @@ def test_two_claims_on_a_host_stop_all_other_writes_and_are_named_S16(case: str)
     rows, names = CONFLICTS[case]
     drained = slurm_node("n1", "IDLE+DRAIN", reason="k8s: node cordoned")
     core = Core(node(unschedulable=True), node("k2"), *rows, drained)
-    wants = core.wants("n1")
-    assert {type(want) for want in wants} <= {RecordEvent, SetConditions}
+    assert {type(want) for want in core.wants("n1")} <= {RecordEvent, SetConditions}
     assert all(name in core.verdict().because for name in names)
-    events = [want for want in wants if isinstance(want, RecordEvent)]
+    events = core.wants("n1", RecordEvent)
     assert {(one.type, one.reason) for one in events} == {("Warning", EVENT_CONFLICT)}
     assert {one.reference.path for one in events} <= names
 
@@ -53,33 +52,25 @@ def test_each_rival_pod_gets_a_condition_beside_its_others_S16() -> None:
     pods = (replace(A, conditions=standing), B)
     core = Core(*pods, slurm_node())
     for pod in pods:
-        (want,) = [
-            one
-            for one in core.wants("n1", SetConditions)
-            if isinstance(one, SetConditions) and one.reference.uid == pod.uid
-        ]
-        told = Condition(POD_CONFLICT_CONDITION, "True", "DoubleClaim", BOTH)
-        assert want.conditions == (told, *pod.conditions)
+        (want,) = [one for one in core.wants("n1", SetConditions) if one.reference.uid == pod.uid]
+        conflict = Condition(POD_CONFLICT_CONDITION, "True", "DoubleClaim", BOTH)
+        assert want.conditions == (conflict, *pod.conditions)
         assert want.changed_at == ("",) * len(want.conditions)
         core.see(replace(pod, conditions=want.conditions, changed_at=("7",) * len(want.conditions)))
     assert not core.wants("n1", SetConditions)
 
 
 def test_the_condition_goes_with_the_rival_S16() -> None:
-    told = condition(POD_CONFLICT_CONDITION, "True")
-    core = Core(replace(A, conditions=(told,)), slurm_node())
+    core = Core(replace(A, conditions=(condition(POD_CONFLICT_CONDITION),)), slurm_node())
     (want,) = core.wants("n1", SetConditions)
-    assert isinstance(want, SetConditions)
     assert [one.type for one in want.conditions] == ["SlurmNodeStateIdle"]
 
 
 def test_a_third_rival_changes_the_message_but_not_the_time_S16() -> None:
     """lastTransitionTime belongs to the status."""
-    told = condition(POD_CONFLICT_CONDITION, "True")
-    third = slurmd_pod(name="c", uid="c")
-    a = replace(A, conditions=(told,), changed_at=("7",))
-    core = Core(a, B, third, slurm_node())
-    wants = [one for one in core.wants("n1", SetConditions) if isinstance(one, SetConditions)]
+    a = replace(A, conditions=(condition(POD_CONFLICT_CONDITION),), changed_at=("7",))
+    core = Core(a, B, slurmd_pod(name="c", uid="c"), slurm_node())
+    wants = core.wants("n1", SetConditions)
     mine = next(one for one in wants if one.reference.uid == A.uid)
     assert mine.changed_at == ("7",)
     assert "slurm/c" in mine.conditions[0].message
@@ -95,7 +86,7 @@ def test_at_most_eight_rivals_are_named_S16(count: int, end: str) -> None:
     assert sentence.endswith(f"Pod {end}; sunk-sync acts on none of them")
     assert sentence.count("Pod slurm/") == NAMED_MAX
     events = core.wants("n1", RecordEvent)
-    assert [one.message for one in events if isinstance(one, RecordEvent)] == [sentence] * count
+    assert [one.message for one in events] == [sentence] * count
 
 
 QUIET: dict[str, tuple[Row, ...]] = {

@@ -14,17 +14,13 @@ HUMAN: dict[str, Any] = {"unschedulable": True}
 OURS: dict[str, Any] = {"unschedulable": True, "cordoned_for_drain": True}
 UNCORDONED: dict[str, Any] = {"cordoned_for_drain": True}
 KEPT: dict[str, Any] = {**OURS, "keep_cordon": True}
-FOREIGN, EMPTY, KUBE, NONE = (
-    ("IDLE+DRAIN", "fan"),
-    ("IDLE+DRAIN", ""),
-    ("IDLE+DRAIN", "k8s: x"),
-    ("IDLE", ""),
-)
+FOREIGN, EMPTY = ("IDLE+DRAIN", "fan"), ("IDLE+DRAIN", "")
+KUBE, NONE = ("IDLE+DRAIN", "k8s: x"), ("IDLE", "")
 
 TABLE = [
     ("on", FREE, FOREIGN, Cordon, "a foreign drain cordons"),
-    ("on", FREE, EMPTY, Cordon, "so does one without a reason"),
-    ("on", FREE, ("DOWN+DRAIN", "fan"), Cordon, "and one of a node that is down"),
+    ("on", FREE, EMPTY, Cordon, "a foreign drain without a reason cordons"),
+    ("on", FREE, ("DOWN+DRAIN", "fan"), Cordon, "a foreign drain of a node that is down cordons"),
     ("on", FREE, KUBE, None, "ours began in Kubernetes"),
     ("on", FREE, NONE, None, "no drain"),
     ("on", FREE, ("DOWN", "fan"), None, "down alone is no drain"),
@@ -36,7 +32,7 @@ TABLE = [
     ("on", KEPT, NONE, None, "keep-cordon keeps it"),
     ("on", KEPT, FOREIGN, None, "keep-cordon, still drained"),
     ("on", UNCORDONED, FOREIGN, None, "uncordoned by a human: not again for this drain"),
-    ("on", UNCORDONED, NONE, Uncordon, "and the mark goes with the drain"),
+    ("on", UNCORDONED, NONE, Uncordon, "uncordoned by a human: the annotation goes with the drain"),
     ("off", FREE, FOREIGN, None, "the default"),
     ("off", OURS, FOREIGN, None, "switched off while cordoned: stays to the end of the drain"),
     ("off", OURS, NONE, Uncordon, "switched off: what is ours is still lifted"),
@@ -51,14 +47,12 @@ def test_a_foreign_drain_cordons_once_and_only_our_cordon_is_lifted_M7(
     option: str, marks: dict[str, Any], drain: tuple[str, str], kind: type | None, why: str
 ) -> None:
     row = node(**marks)
-    core = Core(
-        row,
-        slurmd_pod(),
-        slurm_node("n1", drain[0], reason=drain[1]),
-        cordon_on_slurm_drain=option == "on",
-    )
+    slurm = slurm_node("n1", drain[0], reason=drain[1])
+    core = Core(row, slurmd_pod(), slurm, cordon_on_slurm_drain=option == "on")
     assert core.wants("n1", *KINDS) == ([kind(reference_of(row))] if kind else []), why
     sentences = core.verdict().because.split("; ")
+    cordoned = f"cordoned: drained in Slurm ({drain[1] or 'no reason'})"
+    assert any(one.startswith(cordoned) for one in sentences) is (kind is Cordon)
     assert ("uncordoned: the drain in Slurm has ended" in sentences) is (kind is Uncordon)
     keeps = marks == KEPT and drain == NONE
     assert ("cordon kept: the Node is annotated keep-cordon" in sentences) is keeps
@@ -92,14 +86,3 @@ def test_a_node_with_no_slurm_node_or_two_is_not_cordoned_M7() -> None:
     assert not core.wants("n1", *KINDS)
     assert not core.wants("n2", *KINDS)
     assert not Core(node(), slurmd_pod(), cordon_on_slurm_drain=True).wants("n1", *KINDS)
-
-
-def test_the_reason_of_the_drain_is_in_the_sentence_M7() -> None:
-    for reason, text in (("fan", "(fan)"), ("", "(no reason)")):
-        core = Core(
-            node(),
-            slurmd_pod(),
-            slurm_node("n1", "IDLE+DRAIN", reason=reason),
-            cordon_on_slurm_drain=True,
-        )
-        assert f"cordoned: drained in Slurm {text}" in core.verdict().because

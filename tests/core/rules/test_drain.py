@@ -324,7 +324,6 @@ def test_what_is_missing_is_asked_for_by_name_S7_S8_S20(kind: str, found: str) -
     row = node() if kind == "Node" else slurmd_pod()
     core.see(deleted("nodes" if kind == "Node" else "slurmd_pods", row))
     (look,) = core.wants("n1", GetObject)
-    assert isinstance(look, GetObject)
     assert look == GetObject(
         kind, row.namespace if isinstance(row, SlurmdPod) else "", row.name, 0.0
     )
@@ -523,7 +522,6 @@ def test_the_reason_is_cut_and_cleaned_and_compared_so_S17() -> None:
     """What was written is what is read back: the second round does nothing."""
     core = core_of(node=node(unschedulable=True, cordon_reason='a"b\n#c\\ ' + "ü" * 300))
     (want,) = core.wants("n1", Drain)
-    assert isinstance(want, Drain)
     assert len(want.reason) <= 256
     assert want.reason.startswith("k8s: node cordoned: a'b c/ ü")
     core.see(slurm_node("n1", "IDLE+DRAIN", reason=want.reason))
@@ -534,7 +532,6 @@ def test_a_lifted_text_of_a_long_reason_is_cut_too_S17() -> None:
     """`lifted, was` and the reason together obey the limit."""
     core = core_of(slurm="IDLE+DRAIN", reason="k8s: " + "x" * 251)
     (want,) = core.wants("n1", Undrain)
-    assert isinstance(want, Undrain)
     assert len(want.reason) == 256
 
 

@@ -1,4 +1,4 @@
-"""Rows S19 and S20 as the cluster's own key tells them."""
+"""Events of the cluster key: rows S19, S20 and P31."""
 
 from typing import Any
 
@@ -6,14 +6,14 @@ import pytest
 
 from sunk_sync.core.model.actions import RecordEvent
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import GetResult, Holding, Reference
+from sunk_sync.core.model.facts import Holding, Reference
 from sunk_sync.core.model.keys import CLUSTER
 from sunk_sync.core.model.names import EVENT_DRAINS_HELD, EVENT_SELECTOR
 from sunk_sync.core.model.verdict import QUIET
 from sunk_sync.core.rules.cluster.hold import hold
 from sunk_sync.core.rules.cluster.selector import selector
 from sunk_sync.core.views.parts import Cluster
-from tests.kit.build import Core, marked, slurm_node
+from tests.kit.build import Core, marked, node, slurm_node, slurmd_pod
 
 HERE = Configuration(namespace="slurm")
 NAMESPACE = Reference("Namespace", "", "slurm", "")
@@ -34,46 +34,38 @@ def test_held_drains_are_one_warning_however_many_S19() -> None:
 
 
 def test_nothing_held_says_nothing_S19() -> None:
-    """The quiet case."""
     assert hold(cluster(), HERE, NOW) is QUIET
 
 
-def test_held_ends_are_explained_without_an_event_P31() -> None:
+@pytest.mark.parametrize("drains", [0, 3])
+def test_held_ends_are_explained_beside_drains_without_an_event_S19_P31(drains: int) -> None:
     """Each Pod has its own Event."""
-    ruling = hold(cluster(holding=Holding(0, 0.0, ends=8, ends_since_s=70.0)), HERE, NOW)
-    assert not ruling.wants
-    assert "--max-pod-ends-per-minute" in ruling.because
-
-
-def test_held_drains_and_ends_are_both_explained_S19_P31() -> None:
-    ruling = hold(cluster(holding=Holding(3, 50.0, ends=8, ends_since_s=70.0)), HERE, NOW)
-    assert "--max-drains-per-minute" in ruling.because
+    ruling = hold(cluster(holding=Holding(drains, 50.0, ends=8, ends_since_s=70.0)), HERE, NOW)
+    assert len(ruling.wants) == bool(drains)
+    assert ("--max-drains-per-minute" in ruling.because) is bool(drains)
     assert "--max-pod-ends-per-minute" in ruling.because
 
 
 @pytest.mark.parametrize(
-    ("marked_pods", "unselected", "told"),
+    ("marked_pods", "unselected", "wrong"),
     [(0, 0, False), (10, 0, False), (10, 4, False), (10, 5, True), (10, 10, True), (0, 1, True)],
 )
 def test_a_listing_that_lacks_half_of_the_marked_pods_is_a_wrong_selector_S20(
-    marked_pods: int, unselected: int, told: bool
+    marked_pods: int, unselected: int, wrong: bool
 ) -> None:
     """The Pods exist by name, but no listing shows them."""
     ruling = selector(cluster(marked=marked_pods, unselected=unselected), HERE, NOW)
     event = RecordEvent(NAMESPACE, "Warning", EVENT_SELECTOR, ruling.because)
-    assert ruling.wants == ((event,) if told else ())
-    assert ("check --slurmd-selector and --slurmd-namespace" in ruling.because) is told
+    assert ruling.wants == ((event,) if wrong else ())
+    assert ("check --slurmd-selector and --slurmd-namespace" in ruling.because) is wrong
 
 
 def test_a_wrong_selector_makes_an_event_and_no_drain_S20() -> None:
     core = Core(*[slurm_node(name, comment=marked(name)) for name in ("n1", "n2")])
     for name in ("n1", "n2"):
-        pod = f"slurmd-{name}"
-        core.see(GetResult("Pod", "slurm", pod, "yes", f"uid-{pod}", core.now))
-        core.see(GetResult("Node", "", f"k{name}", "yes", "u", core.now))
-    verdict = core.decided(CLUSTER)
-    assert [want.reason for want in verdict.wants if isinstance(want, RecordEvent)] == [
-        EVENT_SELECTOR
-    ]
+        core.answer(slurmd_pod(name), "yes")
+        core.answer(node(f"k{name}"), "yes")
+    events = [want for want in core.decided(CLUSTER).wants if isinstance(want, RecordEvent)]
+    assert [event.reason for event in events] == [EVENT_SELECTOR]
     assert not core.wants("n1")
     assert not core.wants("n2")

@@ -1,4 +1,4 @@
-"""Row M8: our mark on the Slurm node, and F11."""
+"""Rows M8 and F11: the mark of sunk-sync in the comment of a Slurm node."""
 
 import pytest
 from msgspec.structs import replace
@@ -29,11 +29,10 @@ def test_the_mark_is_written_only_where_the_comment_is_empty_or_ours_M8(case: st
     comment, wants = COMMENTS[case]
     core = Core(node(), slurmd_pod(), slurm_node("n1", comment=comment))
     assert core.wants("n1", SetComment) == wants
-    assert ("marked with its Node and slurmd Pod" in core.verdict().because.split("; ")) is bool(
-        wants
-    )
+    because = core.verdict().because
+    assert ("marked with its Node and slurmd Pod" in because.split("; ")) is bool(wants)
     if not wants and comment != OURS:
-        assert "not marked: the Slurm node has a comment of somebody else" in core.verdict().because
+        assert "not marked: the Slurm node has a comment of somebody else" in because
 
 
 def test_a_mark_that_a_reconfigure_removed_is_written_again_M8_F11() -> None:

@@ -37,7 +37,6 @@ Rows = dict[str, Node | SlurmdPod]
 def shown(core: Core, kind: str, name: str = "n1") -> tuple[Condition, ...] | None:
     """The conditions wanted on the Pod or Node of this host; None where no write is wanted."""
     for want in core.wants(name, SetConditions):
-        assert isinstance(want, SetConditions)
         if want.reference.kind == kind:
             return want.conditions
     return None
@@ -46,7 +45,6 @@ def shown(core: Core, kind: str, name: str = "n1") -> tuple[Condition, ...] | No
 def times(core: Core, kind: str) -> dict[str, str]:
     """Wanted lastTransitionTime by type; empty: the moment of the write."""
     for want in core.wants("n1", SetConditions):
-        assert isinstance(want, SetConditions)
         if want.reference.kind == kind:
             assert len(want.changed_at) == len(want.conditions)
             return dict(zip((one.type for one in want.conditions), want.changed_at, strict=True))
@@ -55,7 +53,6 @@ def times(core: Core, kind: str) -> dict[str, str]:
 
 def metadata(core: Core, kind: str, name: str = "n1") -> SetMetadata | None:
     for want in core.wants(name, SetMetadata):
-        assert isinstance(want, SetMetadata)
         if want.reference.kind == kind and want.manager == MANAGER_MIRROR:
             return want
     return None
@@ -261,7 +258,7 @@ def test_the_node_names_cluster_namespace_pod_and_nodeset_M4() -> None:
         LABEL_NODESET: "gpu",
     }
     core.see(deleted("slurmd_pods", slurmd_pod(nodeset="gpu")))
-    wanted = [want for want in core.wants("kn1", SetMetadata) if isinstance(want, SetMetadata)]
+    wanted = core.wants("kn1", SetMetadata)
     assert [want.labels for want in wanted] == [()]
 
 
@@ -361,7 +358,7 @@ def test_a_namesake_of_a_slurm_node_that_a_pod_claims_is_cleaned_M6() -> None:
     namesake = node("n1", labels=labels_of(((LABEL_CLUSTER, "slurm"),)))
     core = Core(namesake, node(), slurmd_pod(), slurm_node())
     cleaned = SetMetadata(core.graph.reference(("host", "?")), MANAGER_MIRROR, (), ())
-    wanted = [want for want in core.wants("n1", SetMetadata) if isinstance(want, SetMetadata)]
+    wanted = core.wants("n1", SetMetadata)
     by_name = {want.reference.name: want for want in wanted}
     assert replace(by_name["n1"], reference=cleaned.reference) == cleaned
     assert by_name["kn1"].labels

@@ -3,13 +3,11 @@
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import LOOK_AGAIN_S, Relist
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
     Contradicted,
-    GetResult,
     Holding,
     ListingEnded,
     ListingStarted,
@@ -27,11 +25,11 @@ from sunk_sync.core.rules.cluster.relist import relist
 from sunk_sync.core.tables.doubts import CALM_S, PAUSE_MAX_S, PAUSE_S, WATCH_S
 from sunk_sync.core.views.parts import Cluster, Doubt
 from tests.core.checks import check_oracle
-from tests.kit.build import Core, deleted, node, pod, room, slurmd_pod, source_of
+from tests.kit.build import BOUND, POD, Core, deleted, node, room, slurmd_pod, source_of
 
 HERE = Configuration(namespace="slurm")
 NOW = 100.0
-OBJECTS = (node(), slurmd_pod(), pod())
+OBJECTS = (node(), slurmd_pod(), POD)
 
 
 def cluster(**fields: Any) -> Cluster:
@@ -39,15 +37,13 @@ def cluster(**fields: Any) -> Cluster:
 
 
 def relists(core: Core) -> list[Relist]:
-    """Listings that are wanted now; a full pass wants the same."""
+    """Return the wanted listings; a full pass must want the same."""
     check_oracle(core.reconciler, core.now)
-    standing = core.reconciler.standing.get(CLUSTER)
-    wants = standing.verdict.wants if standing else ()
-    return [want for want in wants if isinstance(want, Relist)]
+    return [want for want in core.decided(CLUSTER).wants if isinstance(want, Relist)]
 
 
 def contradict(core: Core, row: Node | SlurmdPod | Pod) -> None:
-    """A write of ours meets no object of this UID."""
+    """A write finds no object with this UID."""
     core.see(Contradicted(reference_of(row), core.now))
 
 
@@ -70,15 +66,10 @@ def test_the_listing_for_several_causes_begins_after_the_last_of_them_S19_P31_F3
     holding = Holding(3, 50.0, ends=8, ends_since_s=70.0)
     doubts = (Doubt("nodes", "kn1", 80.0, 82.0), Doubt("pods", "ns/p1", 60.0, 62.0))
     ruling = relist(cluster(holding=holding, doubts=doubts), HERE, NOW)
-    assert ruling.wants == (
-        Relist("nodes", 80.0),
-        Relist("pods", 60.0),
-        Relist("slurmd_pods", 50.0),
-    )
+    assert ruling.wants == (Relist("nodes", 80), Relist("pods", 60), Relist("slurmd_pods", 50))
 
 
 def test_nothing_held_and_nothing_in_doubt_lists_nothing() -> None:
-    """The quiet case."""
     assert relist(cluster(), HERE, NOW) is QUIET
 
 
@@ -128,20 +119,19 @@ def test_a_row_that_has_another_uid_by_now_is_not_in_doubt_F3() -> None:
     assert not core.graph.doubts.rows
 
 
-@pytest.mark.parametrize(("found", "uid"), [("no", ""), ("yes", "another")])
-def test_a_read_by_name_that_contradicts_a_row_leads_to_a_listing_F3(found: Any, uid: str) -> None:
+@pytest.mark.parametrize(
+    ("found", "uid", "doubt"),
+    [("no", "", True), ("yes", "another", True), ("yes", "", False), ("unknown", "", False)],
+)
+def test_only_a_read_by_name_that_contradicts_a_row_leads_to_a_listing_F3(
+    found: Any, uid: str, doubt: bool
+) -> None:
     core = Core(*OBJECTS)
     asked_s = core.now
-    core.see(GetResult("Node", "", "kn1", found, uid, asked_s))
+    core.answer(node(), found, uid)
+    assert bool(core.graph.doubts.rows) is doubt
     core.wait(WATCH_S)
-    assert relists(core) == [Relist("nodes", asked_s)]
-
-
-@pytest.mark.parametrize("found", ["yes", "unknown"])
-def test_a_read_by_name_that_agrees_or_fails_leads_to_no_listing_F3(found: Any) -> None:
-    core = Core(*OBJECTS)
-    core.see(GetResult("Node", "", "kn1", found, node().uid if found == "yes" else "", core.now))
-    assert not core.graph.doubts.rows
+    assert relists(core) == [Relist("nodes", asked_s)] * doubt
 
 
 def test_an_answer_with_a_lower_resource_version_leads_to_a_listing_F3() -> None:
@@ -240,10 +230,10 @@ def test_an_answer_asked_for_before_a_listing_is_ignored_F3(begun: str) -> None:
 
 def test_a_binding_asked_for_before_a_listing_is_left_to_the_watch_F3() -> None:
     """etcd may have lost it: then no row would show the Pod unbound again."""
-    core = Core(*room("n1"), pod())
+    core = Core(*room("n1"), POD)
     asked_s = core.now
-    core.see_listing("pods", pod(), after_s=1)
-    core.see(Placed("ns", "p1", pod().uid, "kn1", "7", asked_s))
-    assert core.graph.pods.get("ns/p1") == pod()
-    core.see(replace(pod(), node_name="kn1", job_id="7"))
-    assert core.graph.pods.get("ns/p1") == replace(pod(), node_name="kn1", job_id="7")
+    core.see_listing("pods", POD, after_s=1)
+    core.see(Placed("ns", "p1", POD.uid, "kn1", "7", asked_s))
+    assert core.graph.pods.get("ns/p1") == POD
+    core.see(BOUND)
+    assert core.graph.pods.get("ns/p1") == BOUND

@@ -1,4 +1,4 @@
-"""Row S6, second half: the Pod learns when its Slurm node is drained and idle."""
+"""Row S6, second half: the Pod is annotated when its Slurm node is drained and idle."""
 
 from typing import Any
 
@@ -25,12 +25,11 @@ TABLE: list[tuple[dict[str, Any], str, bool, str]] = [
 
 
 def retired(core: Core) -> list[tuple[tuple[str, str], ...]]:
-    """Annotations wanted by this rule's manager."""
-    wants = [want for want in core.wants("n1", SetMetadata) if isinstance(want, SetMetadata)]
+    wants = core.wants("n1", SetMetadata)
     return [want.annotations for want in wants if want.manager == MANAGER_RETIRE]
 
 
-@pytest.mark.parametrize("drained", [False, True], ids=["not yet told", "told before"])
+@pytest.mark.parametrize("drained", [False, True], ids=["not annotated", "annotated"])
 @pytest.mark.parametrize(("fields", "state", "done", "why"), TABLE, ids=[why for *_, why in TABLE])
 def test_the_drained_annotation_stands_exactly_while_the_node_is_drained_and_idle_S6(
     fields: dict[str, Any], state: str, done: bool, why: str, drained: bool
@@ -70,5 +69,4 @@ def test_without_a_slurm_node_or_a_pod_there_is_no_annotation_S6() -> None:
 def test_the_annotation_is_written_for_the_uid_of_the_pod_S6() -> None:
     pod = slurmd_pod(**PENDING)
     core = Core(pod, slurm_node("n1", "IDLE+DRAIN", reason=OURS))
-    wants = [want for want in core.wants("n1", SetMetadata) if isinstance(want, SetMetadata)]
-    assert reference_of(pod) in {want.reference for want in wants}
+    assert reference_of(pod) in {want.reference for want in core.wants("n1", SetMetadata)}
