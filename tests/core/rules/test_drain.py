@@ -1,69 +1,57 @@
-"""Rows S1-S18 and S20: which drain is wanted, which is lifted, and what is left alone."""
+"""Rows S1-S18 and S20: when sunk-sync drains a Slurm node, lifts its drain, or leaves it alone."""
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import LOOK_AGAIN_S, Drain, GetObject, RewriteReason, Undrain
-from sunk_sync.core.model.facts import GetResult, Node, Row, SlurmdPod
+from sunk_sync.core.model.facts import Node, Row, SlurmdPod
 from sunk_sync.core.model.verdict import QUIET
 from sunk_sync.core.rules.host.drain import EXISTS_AGAIN_S, drain
 from sunk_sync.core.translate.node_states import FROZEN
 from sunk_sync.core.views.host import NO_TRACES
-from tests.kit.build import Core, deleted, listing, marked, node, slurm_node, slurmd_pod
+from tests.kit.build import Core, deleted, listing, marked, node, slurm_node, slurmd_pod, source_of
 
 ACTS = (Drain, Undrain, RewriteReason)
-PATH = ("slurm", "slurmd-n1")
 
 
 def core_of(*, slurm: str = "IDLE", reason: str = "", **fields: Any) -> Core:
-    """Host n1: Node kn1, its slurmd Pod and a Slurm node in this state."""
-    rows: dict[str, Row] = {"node": node(), "pod": slurmd_pod()}
-    rows |= {name: row for name, row in fields.items() if isinstance(row, Node | SlurmdPod)}
-    chosen = {name: value for name, value in fields.items() if name not in rows}
-    return Core(*rows.values(), slurm_node("n1", slurm, reason=reason), **chosen)
+    """Make host n1: Node kn1, its slurmd Pod and a Slurm node in this state."""
+    rows = [fields.pop("node", node()), fields.pop("pod", slurmd_pod())]
+    return Core(*rows, slurm_node("n1", slurm, reason=reason), **fields)
 
 
-def gone(core: Core, kind: str, name: str, found: str = "no", uid: str = "") -> None:
-    """A read by name is answered now."""
-    namespace = "slurm" if kind == "Pod" else ""
-    core.see(GetResult(kind, namespace, name, found, uid, core.now))  # type: ignore[arg-type]
+def reasons(core: Core) -> list[str]:
+    """Return the reasons of the wanted drains; nothing else of this rule may be wanted."""
+    wants = core.wants("n1", *ACTS)
+    assert all(isinstance(want, Drain) for want in wants)
+    return [want.reason for want in wants]
 
 
 def lose_pod(core: Core) -> None:
-    """S7: the Pod left our listings and is not found by name."""
+    """S7: the slurmd Pod is deleted, and a read by name does not find it."""
     core.see(deleted("slurmd_pods", slurmd_pod()))
-    gone(core, "Pod", "slurmd-n1")
+    core.answer(slurmd_pod(), "no")
 
 
 def lose_node(core: Core) -> None:
-    """S8: the Node left our listings and is not found by name."""
+    """S8: the Node is deleted, and a read by name does not find it."""
     core.see(deleted("nodes", node()))
-    gone(core, "Node", "kn1")
+    core.answer(node(), "no")
 
 
-def cordon(core: Core) -> None:
-    core.see(node(unschedulable=True))
-
-
-Change = Callable[[SlurmdPod], SlurmdPod]
-
-POD_CAUSES: dict[str, tuple[str, Change]] = {
-    "S5": ("k8s: pod terminating", lambda pod: replace(pod, terminating=True)),
-    "S6": ("k8s: pod pending deletion: roll", lambda pod: replace(pod, pending_deletion="roll")),
-    "S3": ("k8s: pod cordoned", lambda pod: replace(pod, cordon="true")),
-    "S4": ("k8s: pod not ready", lambda pod: replace(pod, ready=False)),
-}
-ORDER = ("S8", "S7", "S5", "S6", "S1", "S3", "S4")
 REASONS = {
     "S8": "k8s: node gone",
     "S7": "k8s: pod terminated",
+    "S5": "k8s: pod terminating",
+    "S6": "k8s: pod pending deletion: roll",
     "S1": "k8s: node cordoned",
-    **{row: reason for row, (reason, _) in POD_CAUSES.items()},
+    "S3": "k8s: pod cordoned",
+    "S4": "k8s: pod not ready",
 }
+"""In the order of their rank."""
 SENTENCES = {
     "S8": "drained: Node kn1 is gone",
     "S7": "drained: Pod slurm/slurmd-n1 is gone",
@@ -73,18 +61,21 @@ SENTENCES = {
     "S3": "drained: Pod slurm/slurmd-n1 is cordoned",
     "S4": "drained: Pod slurm/slurmd-n1 is not ready",
 }
+OF_POD: dict[str, dict[str, Any]] = {
+    "S5": {"terminating": True},
+    "S6": {"pending_deletion": "roll"},
+    "S3": {"cordon": "true"},
+    "S4": {"ready": False},
+}
 
 
-def begin(core: Core, rows: tuple[str, ...]) -> None:
-    """Make these causes stand, all at once."""
-    pod = slurmd_pod()
-    for row in rows:
-        if row in POD_CAUSES:
-            pod = POD_CAUSES[row][1](pod)
-    if pod != slurmd_pod():
-        core.see(pod)
+def begin(core: Core, *rows: str) -> None:
+    """Make these causes exist, all at once."""
+    pod_fields = {name: value for row in rows for name, value in OF_POD.get(row, {}).items()}
+    if pod_fields:
+        core.see(slurmd_pod(**pod_fields))
     if "S1" in rows:
-        cordon(core)
+        core.see(node(unschedulable=True))
     if "S7" in rows:
         lose_pod(core)
     if "S8" in rows:
@@ -93,68 +84,60 @@ def begin(core: Core, rows: tuple[str, ...]) -> None:
 
 
 def end(core: Core) -> None:
-    """Make every cause go away."""
+    """End every cause."""
     core.see(node(), slurmd_pod())
-    core.settle()
 
 
-@pytest.mark.parametrize("row", ORDER)
-def test_S1_to_S8_each_cause_drains_with_its_reason(row: str) -> None:
-    """Every cause by itself is a drain with the text of its row."""
+@pytest.mark.parametrize("row", REASONS)
+def test_each_cause_drains_with_its_own_reason_S1_S3_S4_S5_S6_S7_S8(row: str) -> None:
     core = core_of()
-    begin(core, (row,))
-    (want,) = core.wants("n1", *ACTS)
-    assert isinstance(want, Drain)
-    assert want.reason == REASONS[row]
+    begin(core, row)
+    assert reasons(core) == [REASONS[row]]
     assert SENTENCES[row] in core.verdict().because.split("; ")
 
 
 def possible(pair: tuple[str, str]) -> bool:
-    """A Pod that is gone has no state; a Node that is gone is not cordoned."""
+    """Return whether both can exist: what is gone has no other state."""
     if "S7" in pair and not {"S7", "S8", "S1"} >= set(pair):
         return False
     return set(pair) != {"S8", "S1"} and set(pair) != {"S7", "S1"}
 
 
-PAIRS = [pair for pair in itertools.combinations(ORDER, 2) if possible(pair)]
+PAIRS = [pair for pair in itertools.combinations(REASONS, 2) if possible(pair)]
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=["+".join(pair) for pair in PAIRS])
-def test_the_first_cause_gives_the_reason_S9(pair: tuple[str, str]) -> None:
-    """Several causes make one drain; S8, S7, S5, S6, S1, S3, S4 is their order."""
+def test_of_two_causes_the_first_gives_the_reason_S9(pair: tuple[str, str]) -> None:
+    """The order is S8, S7, S5, S6, S1, S3, S4."""
     core = core_of()
-    begin(core, pair)
-    (want,) = core.wants("n1", *ACTS)
-    assert isinstance(want, Drain)
-    assert want.reason == REASONS[pair[0]]
+    begin(core, *pair)
+    assert reasons(core) == [REASONS[pair[0]]]
 
 
-def test_a_node_not_ready_goes_before_its_cordon_S9() -> None:
-    """S8 before S1, also where the Node is there."""
+def test_a_node_that_is_not_ready_ranks_before_its_cordon_S9() -> None:
     core = core_of(node=node(ready="False", unschedulable=True))
     core.wait(41)
     assert core.wants("n1", Drain) == [Drain("n1", "k8s: node not ready", absence=True)]
 
 
-@pytest.mark.parametrize("row", ORDER)
-def test_ours_is_rewritten_to_the_first_cause_once_S9(row: str) -> None:
-    """A reason of ours that is not the first cause's is rewritten; the right one is left."""
+@pytest.mark.parametrize("row", REASONS)
+def test_our_drain_with_another_reason_is_rewritten_once_S9(row: str) -> None:
     core = core_of(slurm="IDLE+DRAIN", reason="k8s: something else")
-    begin(core, (row,))
+    begin(core, row)
     want = Drain("n1", REASONS[row], rewrites=row in ("S4", "S7", "S8"))
     assert core.wants("n1", *ACTS) == [want]
     core.see(slurm_node("n1", "IDLE+DRAIN", reason=REASONS[row]))
     assert not core.wants("n1", *ACTS)
 
 
-def test_ours_keeps_its_text_while_a_cause_that_ranks_before_is_open_S9() -> None:
-    """After a restart a missing Pod is asked for first: no text to and fro meanwhile."""
+def test_our_drain_keeps_its_reason_while_a_cause_of_higher_rank_is_unknown_S9() -> None:
+    """After a restart a missing Pod is read first."""
     core = core_of(slurm="IDLE+DRAIN", reason="k8s: pod terminated", node=node(unschedulable=True))
     core.see(deleted("slurmd_pods", slurmd_pod()))
     assert not core.wants("n1", *ACTS)
     assert core.wants("n1", GetObject)
     assert "drain kept (k8s: pod terminated)" in core.verdict().because
-    gone(core, "Pod", "slurmd-n1")
+    core.answer(slurmd_pod(), "no")
     assert not core.wants("n1", *ACTS)
 
 
@@ -169,12 +152,12 @@ def test_ours_keeps_its_text_while_a_cause_that_ranks_before_is_open_S9() -> Non
         (("IDLE", ""), [Drain("n1", "k8s: node cordoned")], "drained: Node n1 is cordoned"),
         (("IDLE+DRAIN", "k8s: node cordoned"), [], "drained: Node n1 is cordoned"),
     ],
-    ids=["ours of the open cause", "no drain yet", "ours of the cause that stands"],
+    ids=["ours, for the unknown cause", "no drain yet", "ours, for the cordon"],
 )
-def test_a_cause_that_stands_and_one_before_it_that_is_open_S9(
+def test_a_cause_that_exists_drains_while_one_of_higher_rank_is_unknown_S9(
     slurm: tuple[str, str], wants: list[Drain], sentence: str
 ) -> None:
-    """A Node that stands for its host without a Pod is cordoned, and the Pod is missing."""
+    """The Node is cordoned, and its slurmd Pod is missing."""
     pod = slurmd_pod(node_name="n1")
     core = Core(node("n1", unschedulable=True), pod, slurm_node("n1", slurm[0], reason=slurm[1]))
     core.see(deleted("slurmd_pods", pod))
@@ -183,30 +166,33 @@ def test_a_cause_that_stands_and_one_before_it_that_is_open_S9(
     assert core.verdict().because.startswith(sentence)
 
 
-@pytest.mark.parametrize(("kind", "mark"), [("Node", marked(pod="", uid="")), ("Pod", marked())])
-def test_what_is_not_listed_yet_lifts_nothing_S7_S8_S20(kind: str, mark: str) -> None:
-    """After a restart, before Kubernetes was listed: nobody knows whether the cause stands."""
-    ours = slurm_node("n1", "IDLE+DRAIN", reason="k8s: node gone", comment=mark)
-    core = Core(ours, listed=False)
-    name = "Node kn1" if kind == "Node" else "Pod slurm/slurmd-n1"
-    assert not core.wants("n1", *ACTS, GetObject)
-    assert core.verdict().because.startswith("drain kept (k8s: node gone): ")
-    assert f"{name} is not listed yet" in core.verdict().because
+@pytest.mark.parametrize("reason", ["k8s: node gone", ""])
+@pytest.mark.parametrize(
+    ("mark", "missing"),
+    [(marked(pod="", uid=""), "Node kn1"), (marked(), "Pod slurm/slurmd-n1")],
+    ids=["Node", "Pod"],
+)
+def test_nothing_is_lifted_or_read_before_kubernetes_was_listed_S7_S8_S20(
+    mark: str, missing: str, reason: str
+) -> None:
+    state = "IDLE+DRAIN" if reason else "IDLE"
+    core = Core(slurm_node("n1", state, reason=reason, comment=mark), listed=False)
+    assert not core.wants("n1")
+    assert core.verdict().because.startswith(f"drain kept ({reason}): ") is bool(reason)
+    assert f"{missing} is not listed yet" in core.verdict().because
 
 
-@pytest.mark.parametrize("row", [row for row in ORDER if row != "S7"])
-def test_the_last_cause_gone_lifts_ours_with_a_text_S2(row: str) -> None:
-    """UNDRAIN carries `lifted, was …` in the same call."""
+@pytest.mark.parametrize("row", [row for row in REASONS if row != "S7"])
+def test_our_drain_is_lifted_when_the_last_cause_is_gone_S2(row: str) -> None:
     core = core_of()
-    begin(core, (row,))
+    begin(core, row)
     core.see(slurm_node("n1", "IDLE+DRAIN", reason=REASONS[row]))
     end(core)
     assert core.wants("n1", *ACTS) == [Undrain("n1", f"lifted, was {REASONS[row]}")]
     assert "undrained: no cause is left" in core.verdict().because
 
 
-def test_S2_a_new_pod_ends_S7() -> None:
-    """The Pod came back under its name: nothing is missing any more."""
+def test_a_new_pod_of_the_same_name_lifts_the_drain_for_the_missing_one_S2_S7() -> None:
     core = core_of(slurm="IDLE+DRAIN", reason="k8s: pod terminated")
     lose_pod(core)
     assert not core.wants("n1", *ACTS)
@@ -215,8 +201,8 @@ def test_S2_a_new_pod_ends_S7() -> None:
 
 
 @pytest.mark.parametrize("state", ["IDLE", "ALLOCATED", "MIXED", "IDLE+NOT_RESPONDING"])
-def test_our_text_without_a_drain_is_taken_back_S2(state: str) -> None:
-    """No `k8s:` text may stand on a node without DRAIN: slurmctld would keep it for its own."""
+def test_our_reason_on_a_node_without_drain_is_rewritten_S2(state: str) -> None:
+    """slurmctld would keep it for a drain of its own."""
     core = core_of(slurm=state, reason="k8s: node cordoned")
     assert core.wants("n1", *ACTS) == [RewriteReason("n1", "lifted, was k8s: node cordoned")]
     assert "a reason of sunk-sync on a node without drain: lifted" in core.verdict().because
@@ -224,8 +210,7 @@ def test_our_text_without_a_drain_is_taken_back_S2(state: str) -> None:
     assert not core.wants("n1", *ACTS)
 
 
-def test_our_text_is_taken_back_while_a_cause_is_open_S2() -> None:
-    """A Pod that is not ready yet is no drain; the text must go all the same."""
+def test_our_reason_without_drain_is_rewritten_also_while_a_cause_is_unknown_S2() -> None:
     core = core_of(slurm="IDLE", reason="k8s: x", pod=slurmd_pod(ready=False))
     assert core.wants("n1", *ACTS) == [RewriteReason("n1", "lifted, was k8s: x")]
 
@@ -240,8 +225,9 @@ def test_our_text_is_taken_back_while_a_cause_is_open_S2() -> None:
     ],
     ids=["plain", "with its reason", "of our own making", "a reason alone"],
 )
-def test_a_cordoned_node_is_drained_S1(fields: dict[str, Any], reason: str | None) -> None:
-    """The annotated reason follows; a cordon with the mark of M7 is no cause."""
+def test_a_cordoned_node_is_drained_with_its_reason_unless_the_cordon_is_ours_S1(
+    fields: dict[str, Any], reason: str | None
+) -> None:
     core = core_of(node=node(**fields))
     assert core.wants("n1", *ACTS) == ([Drain("n1", reason)] if reason else [])
     why = " (disk)" if "cordon_reason" in fields else ""
@@ -252,18 +238,17 @@ def test_a_cordoned_node_is_drained_S1(fields: dict[str, Any], reason: str | Non
     ("value", "reason"),
     [(None, None), ("", "k8s: pod pending deletion"), ("w", "k8s: pod pending deletion: w")],
 )
-def test_pending_deletion_drains_S6(value: str | None, reason: str | None) -> None:
-    """Any value of the annotation asks, also an empty one."""
+def test_any_value_of_pending_deletion_drains_S6(value: str | None, reason: str | None) -> None:
     core = core_of(pod=slurmd_pod(pending_deletion=value))
     assert core.wants("n1", *ACTS) == ([Drain("n1", reason)] if reason else [])
     why = f" ({value})" if value else ""
-    told = f"drained: Pod slurm/slurmd-n1 is to be deleted{why};" in core.verdict().because
-    assert told is bool(reason)
+    sentence = f"drained: Pod slurm/slurmd-n1 is to be deleted{why};"
+    assert (sentence in core.verdict().because) is bool(reason)
 
 
 @pytest.mark.parametrize("grace_s", [5.0, 0.0, 20.0])
-def test_not_ready_counts_after_its_grace_S4(grace_s: float) -> None:
-    """Longer than --not-ready-grace, from the moment that this process saw it turn."""
+def test_a_pod_drains_once_it_is_not_ready_for_longer_than_its_grace_S4(grace_s: float) -> None:
+    """Counted from when this process saw it become not ready."""
     core = core_of(not_ready_grace_s=grace_s)
     core.wait(100)
     core.see(slurmd_pod(ready=False))
@@ -274,8 +259,7 @@ def test_not_ready_counts_after_its_grace_S4(grace_s: float) -> None:
     assert core.wants("n1", Drain) == [Drain("n1", "k8s: pod not ready", absence=True)]
 
 
-def test_a_pod_that_was_ready_in_between_begins_anew_S4() -> None:
-    """Flapping faster than the grace drains nothing."""
+def test_a_pod_that_was_ready_in_between_starts_a_new_grace_S4() -> None:
     core = core_of()
     for _ in range(5):
         core.see(slurmd_pod(ready=False))
@@ -286,17 +270,15 @@ def test_a_pod_that_was_ready_in_between_begins_anew_S4() -> None:
 
 
 def test_a_finished_pod_counts_as_not_ready_S4() -> None:
-    """A Pod Succeeded or Failed claims nothing, but the host it was on has no slurmd."""
+    """It claims nothing, but its host has no slurmd."""
     core = core_of()
     core.see(slurmd_pod(finished=True))
     core.wait(6)
-    (want,) = core.wants("n1", Drain)
-    assert want == Drain("n1", "k8s: pod not ready", absence=True)
+    assert core.wants("n1", Drain) == [Drain("n1", "k8s: pod not ready", absence=True)]
 
 
 @pytest.mark.parametrize("ready", ["False", "Unknown"])
-def test_a_node_not_ready_counts_after_its_grace_S8(ready: str) -> None:
-    """NotReady and Unknown alike, for longer than --node-not-ready-grace."""
+def test_a_node_drains_once_it_is_not_ready_for_longer_than_its_grace_S8(ready: str) -> None:
     core = core_of()
     core.see(node(ready=ready))
     core.wait(39)
@@ -306,8 +288,7 @@ def test_a_node_not_ready_counts_after_its_grace_S8(ready: str) -> None:
     assert core.verdict().because.startswith(f"drained: Node kn1 is not ready ({ready})")
 
 
-def test_unready_turning_unknown_is_a_new_state_of_the_same_kind_S8() -> None:
-    """The sentence follows; the drain stays."""
+def test_the_drain_stays_when_ready_changes_from_false_to_unknown_S8() -> None:
     core = core_of()
     core.see(node(ready="False"))
     core.wait(41)
@@ -317,18 +298,18 @@ def test_unready_turning_unknown_is_a_new_state_of_the_same_kind_S8() -> None:
 
 
 @pytest.mark.parametrize("found", ["unknown", "yes"])
-@pytest.mark.parametrize("kind", ["Pod", "Node"])
-def test_what_is_missing_is_asked_for_by_name_S7_S8_S20(kind: str, found: str) -> None:
-    """Absence needs evidence: 403 and `it exists` are none, and are asked again after a while."""
+@pytest.mark.parametrize("row", [slurmd_pod(), node()], ids=["Pod", "Node"])
+def test_a_missing_object_is_read_by_name_again_after_a_while_S7_S8_S20(
+    row: Node | SlurmdPod, found: Any
+) -> None:
+    """403 and an object that exists are no evidence that it is gone."""
     core = core_of()
-    row = node() if kind == "Node" else slurmd_pod()
-    core.see(deleted("nodes" if kind == "Node" else "slurmd_pods", row))
-    (look,) = core.wants("n1", GetObject)
-    assert look == GetObject(
-        kind, row.namespace if isinstance(row, SlurmdPod) else "", row.name, 0.0
-    )
+    core.see(deleted(source_of(row), row))
+    kind, namespace = ("Node", "") if isinstance(row, Node) else ("Pod", "slurm")
+    look = GetObject(kind, namespace, row.name, 0.0)
+    assert core.wants("n1", GetObject) == [look]
     asked_s = core.now
-    gone(core, kind, row.name, found, row.uid if found == "yes" else "")
+    core.answer(row, found)
     assert not core.wants("n1", GetObject, *ACTS)
     assert ("from the listing but exists" in core.verdict().because) is (found == "yes")
     core.wait((EXISTS_AGAIN_S if found == "yes" else LOOK_AGAIN_S) - 0.1)
@@ -337,30 +318,26 @@ def test_what_is_missing_is_asked_for_by_name_S7_S8_S20(kind: str, found: str) -
     assert core.wants("n1", GetObject, *ACTS) == [replace(look, after_s=asked_s)]
 
 
-def test_another_uid_under_the_name_means_that_the_pod_is_gone_S7() -> None:
-    """A Pod of the same name is not the same Pod."""
+def test_a_pod_with_another_uid_under_the_name_drains_S7() -> None:
     core = core_of()
     core.see(deleted("slurmd_pods", slurmd_pod()))
-    gone(core, "Pod", "slurmd-n1", "yes", "another")
+    core.answer(slurmd_pod(), "yes", "another")
     assert core.wants("n1", Drain) == [Drain("n1", "k8s: pod terminated", absence=True)]
 
 
-def test_a_pod_that_is_ending_counts_as_such_also_when_its_containers_have_ended_S5() -> None:
-    """Finished and terminating: S5 goes before S4."""
+def test_a_finished_terminating_pod_counts_as_terminating_S5() -> None:
     core = core_of()
     core.see(slurmd_pod(finished=True, terminating=True))
     assert core.wants("n1", Drain) == [Drain("n1", "k8s: pod terminating")]
 
 
-def test_a_finished_pod_is_not_asked_for_S7() -> None:
-    """It is there, and not ready (S4); only its Node is missing."""
+def test_a_finished_pod_is_not_read_by_name_S7() -> None:
     core = core_of()
     core.see(slurmd_pod(finished=True), deleted("nodes", node()))
     assert core.wants("n1", GetObject) == [GetObject("Node", "", "kn1", 0.0)]
 
 
-def test_a_host_that_was_never_seen_anywhere_misses_nothing() -> None:
-    """The rule itself asks; that the graph remembers every host it saw is not its business."""
+def test_the_rule_is_quiet_for_a_host_of_which_nothing_was_seen() -> None:
     core = Core(node("n1"), slurm_node())
     host = replace(core.graph.host("n1"), traces=NO_TRACES)
     assert drain(host, core.graph.configuration, core.now) is QUIET
@@ -374,26 +351,23 @@ def test_a_host_that_was_never_seen_anywhere_misses_nothing() -> None:
     ],
     ids=["a Node", "a Pod"],
 )
-def test_what_stands_in_kubernetes_now_is_known_without_any_memory_S18(
+def test_the_rule_needs_no_memory_of_a_node_or_pod_that_exists_S18(
     rows: tuple[Row, ...],
 ) -> None:
-    """The rule itself asks: a Node alone, a Pod alone."""
     core = Core(*rows)
     host = replace(core.graph.host("n1"), traces=NO_TRACES)
     assert drain(host, core.graph.configuration, core.now).wants == tuple(core.wants("n1", *ACTS))
     assert core.wants("n1", Drain)
 
 
-def test_a_node_that_exists_under_another_uid_is_there_S8() -> None:
-    """Only 404 says that a Node is gone."""
+def test_a_node_that_exists_with_another_uid_is_not_gone_S8() -> None:
     core = core_of()
     core.see(deleted("nodes", node()))
-    gone(core, "Node", "kn1", "yes", "another")
+    core.answer(node(), "yes", "another")
     assert not core.wants("n1", Drain)
 
 
-def test_open_questions_keep_a_drain_of_ours_S7_S8() -> None:
-    """What nobody knows neither begins a drain nor lifts one."""
+def test_our_drain_stays_while_a_cause_is_unknown_S7_S8() -> None:
     core = core_of(slurm="IDLE+DRAIN", reason="k8s: node cordoned")
     core.see(deleted("slurmd_pods", slurmd_pod()))
     assert not core.wants("n1", *ACTS)
@@ -401,55 +375,40 @@ def test_open_questions_keep_a_drain_of_ours_S7_S8() -> None:
 
 
 @pytest.mark.parametrize(
-    ("comment", "sights", "reason"),
+    ("comment", "reads", "reason"),
     [
-        (marked(), {"Pod": "no", "Node": "yes"}, "k8s: pod terminated"),
-        (marked(), {"Pod": "no", "Node": "no"}, "k8s: node gone"),
-        (marked(), {"Pod": "yes", "Node": "yes"}, None),
-        (marked(), {"Pod": "unknown", "Node": "unknown"}, None),
-        (marked(), {}, None),
-        (marked(cluster="another"), {"Pod": "no", "Node": "no"}, None),
-        ("bought in 2019", {"Pod": "no", "Node": "no"}, None),
-        ("", {"Pod": "no", "Node": "no"}, None),
+        (marked(), ("no", "yes"), "k8s: pod terminated"),
+        (marked(), ("no", "no"), "k8s: node gone"),
+        (marked(), ("yes", "yes"), None),
+        (marked(), ("unknown", "unknown"), None),
+        (marked(), (), None),
+        (marked(cluster="another"), ("no", "no"), None),
+        ("bought in 2019", ("no", "no"), None),
+        ("", ("no", "no"), None),
     ],
     ids=[
-        "Pod gone", "both gone", "both there", "403", "unanswered",
-        "another cluster's mark", "foreign comment", "no comment",
+        "Pod gone", "both gone", "both exist", "403", "no answer",
+        "mark of another cluster", "foreign comment", "no comment",
     ],
 )  # fmt: skip
-def test_after_a_restart_only_our_mark_names_what_is_gone_S7_S8_S18(
-    comment: str, sights: dict[str, str], reason: str | None
+def test_after_a_restart_only_our_mark_tells_what_is_gone_S7_S8_S18(
+    comment: str, reads: tuple[Any, ...], reason: str | None
 ) -> None:
-    """A fresh process sees neither Pod nor Node; what it may conclude rests on the mark."""
+    """A new process sees neither Pod nor Node."""
     core = Core(slurm_node("n1", comment=comment))
-    for kind, found in sights.items():
-        name = "slurmd-n1" if kind == "Pod" else "kn1"
-        uid = f"uid-{name}" if found == "yes" else ""
-        gone(core, kind, name, found, uid)
-    wants = core.wants("n1", *ACTS)
-    assert [want.reason for want in wants if isinstance(want, Drain)] == [reason] * bool(reason)
+    for row, found in zip((slurmd_pod(), node()), reads, strict=False):
+        core.answer(row, found)
+    assert reasons(core) == [reason] * bool(reason)
 
 
-def test_nothing_is_asked_before_kubernetes_was_listed_S20() -> None:
-    """A listing that is not complete shows no absence."""
-    core = Core(slurm_node("n1", comment=marked()), listed=False)
-    assert not core.wants("n1")
-    assert "is not listed yet" in core.verdict().because
-
-
-def test_an_empty_listing_drains_nothing_by_itself_S20() -> None:
-    """Every row vanished at once: each is asked for by name first."""
+def test_after_an_empty_listing_each_object_is_read_by_name_first_S20() -> None:
     core = core_of()
     core.see(*listing("nodes"), *listing("slurmd_pods"))
     assert not core.wants("n1", *ACTS)
-    assert {want.kind for want in core.wants("n1", GetObject) if isinstance(want, GetObject)} == {
-        "Node",
-        "Pod",
-    }
+    assert {want.kind for want in core.wants("n1", GetObject)} == {"Node", "Pod"}
 
 
-def test_an_undrain_by_hand_is_drained_again_while_the_cause_stands_S10() -> None:
-    """Level-triggered: the cause counts, not who moved last."""
+def test_an_undrain_by_hand_is_drained_again_while_the_cause_exists_S10() -> None:
     core = core_of(node=node(unschedulable=True), slurm="IDLE+DRAIN", reason="k8s: node cordoned")
     assert not core.wants("n1", *ACTS)
     for reason in ("", "k8s: node cordoned", "lifted by hand"):
@@ -458,14 +417,13 @@ def test_an_undrain_by_hand_is_drained_again_while_the_cause_stands_S10() -> Non
 
 
 @pytest.mark.parametrize("reason", ["bad disk", "", "K8S: shouting", " k8s: spaced", "not k8s:"])
-@pytest.mark.parametrize("row", ORDER)
-def test_a_drain_that_is_not_ours_is_never_touched_S11_S15(row: str, reason: str) -> None:
-    """From before the cause until after it: another's reason, or none, is left alone."""
+@pytest.mark.parametrize("row", REASONS)
+def test_a_foreign_drain_is_never_touched_S11_S15(row: str, reason: str) -> None:
     core = core_of(slurm="IDLE+DRAIN", reason=reason)
     left_alone = f"left alone: drained in Slurm ({reason or 'no reason'})"
     assert not core.wants("n1", *ACTS)
     assert f"{left_alone};" in core.verdict().because
-    begin(core, (row,))
+    begin(core, row)
     assert not core.wants("n1", *ACTS)
     assert f"{left_alone}, though " in core.verdict().because
     end(core)
@@ -473,14 +431,12 @@ def test_a_drain_that_is_not_ours_is_never_touched_S11_S15(row: str, reason: str
     assert f"{left_alone};" in core.verdict().because
 
 
-def test_a_host_without_drain_and_cause_has_nothing_to_tell_of_drains() -> None:
-    """A foreign text on a node that works is nobody's business."""
+def test_a_foreign_reason_on_a_node_without_drain_is_not_mentioned() -> None:
     core = core_of(reason="bought in 2019")
     assert "left alone" not in core.verdict().because
 
 
-def test_a_reason_changed_by_a_human_is_theirs_S12() -> None:
-    """Ours, then rewritten by hand: never lifted by us."""
+def test_a_drain_whose_reason_a_human_changed_is_not_lifted_S12() -> None:
     core = core_of(node=node(unschedulable=True), slurm="IDLE+DRAIN", reason="k8s: node cordoned")
     core.see(slurm_node("n1", "IDLE+DRAIN", reason="keep it: fan"))
     core.see(node())
@@ -488,16 +444,14 @@ def test_a_reason_changed_by_a_human_is_theirs_S12() -> None:
     assert "left alone: drained in Slurm (keep it: fan)" in core.verdict().because
 
 
-STATES = sorted(FROZEN)
-
-
 @pytest.mark.parametrize("drained", ["", "+DRAIN"], ids=["undrained", "drained"])
-@pytest.mark.parametrize("state", STATES)
-def test_a_frozen_state_is_not_written_to_S13(state: str, drained: str) -> None:
-    """Not to drain, not to lift, not to rewrite; looked at again when it changes."""
+@pytest.mark.parametrize("state", sorted(FROZEN))
+def test_a_node_in_a_frozen_state_is_not_written_until_the_state_changes_S13(
+    state: str, drained: str
+) -> None:
     core = core_of(slurm=state + drained, reason="k8s: node cordoned")
     assert not core.wants("n1", *ACTS)
-    cordon(core)
+    core.see(node(unschedulable=True))
     assert not core.wants("n1", *ACTS)
     flags = "+".join(sorted((state + drained).split("+")))
     assert f"left alone: Slurm node is {flags};" in core.verdict().because
@@ -505,21 +459,18 @@ def test_a_frozen_state_is_not_written_to_S13(state: str, drained: str) -> None:
     assert core.wants("n1", *ACTS) == [Drain("n1", "k8s: node cordoned")]
 
 
-def test_not_responding_alone_stops_nothing_S13() -> None:
-    """A silent slurmd is drained like any other."""
+def test_a_node_that_does_not_respond_is_drained_S13() -> None:
     core = core_of(slurm="IDLE+NOT_RESPONDING", node=node(unschedulable=True))
     assert core.wants("n1", Drain)
 
 
-def test_a_drain_that_stands_as_wanted_is_not_asked_for_S14() -> None:
-    """Our drain with the right reason: no request."""
+def test_our_drain_with_the_right_reason_is_not_written_again_S14() -> None:
     core = core_of(node=node(unschedulable=True), slurm="MIXED+DRAIN", reason="k8s: node cordoned")
     assert not core.wants("n1", *ACTS)
     assert core.verdict().because.startswith("drained: Node kn1 is cordoned")
 
 
-def test_the_reason_is_cut_and_cleaned_and_compared_so_S17() -> None:
-    """What was written is what is read back: the second round does nothing."""
+def test_the_reason_is_cleaned_and_cut_and_not_written_again_S17() -> None:
     core = core_of(node=node(unschedulable=True, cordon_reason='a"b\n#c\\ ' + "ü" * 300))
     (want,) = core.wants("n1", Drain)
     assert len(want.reason) <= 256
@@ -528,23 +479,20 @@ def test_the_reason_is_cut_and_cleaned_and_compared_so_S17() -> None:
     assert not core.wants("n1", *ACTS)
 
 
-def test_a_lifted_text_of_a_long_reason_is_cut_too_S17() -> None:
-    """`lifted, was` and the reason together obey the limit."""
+def test_the_text_of_a_lifted_drain_is_cut_too_S17() -> None:
     core = core_of(slurm="IDLE+DRAIN", reason="k8s: " + "x" * 251)
     (want,) = core.wants("n1", Undrain)
     assert len(want.reason) == 256
 
 
-@pytest.mark.parametrize(("state", "reason"), [("IDLE", "k8s: old"), ("IDLE+DRAIN", "k8s: old")])
-def test_what_kubernetes_does_not_know_is_never_touched_S18(state: str, reason: str) -> None:
-    """Neither Node nor Pod nor mark: not even a text that looks like ours."""
-    core = Core(slurm_node("n1", state, reason=reason))
+@pytest.mark.parametrize("state", ["IDLE", "IDLE+DRAIN"])
+def test_a_node_that_kubernetes_does_not_know_is_never_touched_S18(state: str) -> None:
+    core = Core(slurm_node("n1", state, reason="k8s: old"))
     assert not core.wants("n1")
     assert core.verdict().because == "in sync"
 
 
-def test_a_slurm_node_without_any_row_wants_nothing() -> None:
-    """A Pod that claims what Slurm does not know drains nothing."""
+def test_a_pod_that_claims_an_unknown_slurm_node_drains_nothing() -> None:
     core = Core(node(unschedulable=True), slurmd_pod())
     assert not core.wants("n1", *ACTS)
 
@@ -552,14 +500,14 @@ def test_a_slurm_node_without_any_row_wants_nothing() -> None:
 @pytest.mark.parametrize(
     ("name", "annotated"), [("n1", ""), ("kn1", "n1")], ids=["equal name", "annotation"]
 )
-def test_a_node_without_slurmd_pod_stands_for_what_it_claims_S1(name: str, annotated: str) -> None:
-    """Design §6: the Node's annotation, else the equal name."""
+def test_a_node_without_slurmd_pod_claims_by_annotation_or_equal_name_S1(
+    name: str, annotated: str
+) -> None:
     core = Core(node(name, slurm_node=annotated, unschedulable=True), slurm_node())
     assert core.wants("n1", Drain) == [Drain("n1", "k8s: node cordoned")]
 
 
-def test_a_pods_claim_goes_before_its_nodes_annotation() -> None:
-    """slurmd Pod → Slurm node by the Pod; the Node's own annotation is for Nodes without one."""
+def test_the_claim_of_a_pod_ranks_before_the_annotation_of_its_node() -> None:
     core = Core(
         node(slurm_node="n2", unschedulable=True), slurmd_pod(), slurm_node(), slurm_node("n2")
     )
@@ -567,8 +515,7 @@ def test_a_pods_claim_goes_before_its_nodes_annotation() -> None:
     assert not core.wants("n2", *ACTS)
 
 
-def test_a_terminating_pod_yields_to_the_one_that_replaces_it_S16() -> None:
-    """Two Pods claim one host, one of them is ending: the other counts alone."""
+def test_a_terminating_pod_yields_to_its_replacement_S16() -> None:
     core = core_of()
     core.see(slurmd_pod(terminating=True), slurmd_pod(name="next", uid="next"))
     assert not core.wants("n1", *ACTS)

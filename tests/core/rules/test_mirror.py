@@ -1,4 +1,4 @@
-"""Rows M1-M6: what Slurm says of a host, shown on its Pod and its Node."""
+"""Rows M1-M6: the state of a Slurm node, shown on its slurmd Pod and its Node."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import SetConditions, SetMetadata
-from sunk_sync.core.model.facts import Condition, Lost, Node, SlurmdPod
+from sunk_sync.core.model.facts import Condition, Lost, Node, SlurmdPod, reference_of
 from sunk_sync.core.model.names import (
     DRAIN,
     LABEL_CLUSTER,
@@ -19,49 +19,54 @@ from sunk_sync.core.model.names import (
 )
 from sunk_sync.core.rules.host.mirror import BLIND
 from sunk_sync.core.translate.node_states import BASE_STATES, FLAGS
-from tests.kit.build import (
-    Core,
-    condition,
-    deleted,
-    labels_of,
-    listing,
-    node,
-    slurm_node,
-    slurmd_pod,
-)
+from tests.kit.build import Core, condition, deleted, labels_of, node, slurm_node, slurmd_pod
 
 KINDS = (SetConditions, SetMetadata)
-Rows = dict[str, Node | SlurmdPod]
+
+
+def conditions_of(core: Core, kind: str, name: str = "n1") -> SetConditions | None:
+    """Return the wanted conditions of the Pod or Node of this host; None for no write."""
+    wants = core.wants(name, SetConditions)
+    return next((want for want in wants if want.reference.kind == kind), None)
 
 
 def shown(core: Core, kind: str, name: str = "n1") -> tuple[Condition, ...] | None:
-    """The conditions wanted on the Pod or Node of this host; None where no write is wanted."""
-    for want in core.wants(name, SetConditions):
-        if want.reference.kind == kind:
-            return want.conditions
-    return None
+    want = conditions_of(core, kind, name)
+    return want.conditions if want else None
 
 
 def times(core: Core, kind: str) -> dict[str, str]:
-    """Wanted lastTransitionTime by type; empty: the moment of the write."""
-    for want in core.wants("n1", SetConditions):
-        if want.reference.kind == kind:
-            assert len(want.changed_at) == len(want.conditions)
-            return dict(zip((one.type for one in want.conditions), want.changed_at, strict=True))
-    return {}
+    """Return the wanted lastTransitionTime by type; empty for the moment of the write."""
+    want = conditions_of(core, kind)
+    if want is None:
+        return {}
+    return dict(zip((one.type for one in want.conditions), want.changed_at, strict=True))
 
 
-def metadata(core: Core, kind: str, name: str = "n1") -> SetMetadata | None:
+def metadata(core: Core, kind: str, name: str = "n1") -> Any:
+    """Return the wanted labels and annotations of the Pod or Node, or None."""
     for want in core.wants(name, SetMetadata):
         if want.reference.kind == kind and want.manager == MANAGER_MIRROR:
             return want
     return None
 
 
-def written(core: Core, name: str = "n1") -> Rows:
-    """The Pod and Node of a host as all that is wanted would leave them."""
+def assert_cleaned(core: Core, name: str) -> None:
+    """All labels and annotations of sunk-sync are to be removed from this Node."""
+    want = metadata(core, "Node", name)
+    assert (want.labels, want.annotations) == ((), ())
+
+
+def node_now(core: Core) -> Node:
+    row = core.graph.host("n1").node
+    assert row is not None
+    return row
+
+
+def written(core: Core, name: str = "n1") -> list[Node | SlurmdPod]:
+    """Return the Pod and Node of a host as all wanted writes would leave them."""
     host = core.graph.host(name)
-    rows: Rows = {}
+    rows: list[Node | SlurmdPod] = []
     for kind, row in (("Pod", host.pod), ("Node", host.node)):
         if row is None:
             continue
@@ -72,14 +77,12 @@ def written(core: Core, name: str = "n1") -> Rows:
         if wanted is not None:
             row = replace(row, drain=dict(wanted.annotations).get(DRAIN))
             row = replace(row, labels=labels_of(wanted.labels)) if isinstance(row, Node) else row
-        rows[kind] = row
+        rows.append(row)
     return rows
 
 
 def write(core: Core) -> None:
-    """Let the world have all of it."""
-    for row in written(core).values():
-        core.see(row)
+    core.see(*written(core))
 
 
 STATES = [
@@ -94,8 +97,8 @@ STATES = [
 
 
 @pytest.mark.parametrize(("state", "suffixes"), STATES, ids=[state for state, _ in STATES])
-def test_each_state_is_a_condition_of_the_pod_M1(state: str, suffixes: set[str]) -> None:
-    """The first base state and every flag; what we do not know is not shown."""
+def test_each_known_state_is_a_condition_of_the_pod_M1(state: str, suffixes: set[str]) -> None:
+    """The first base state and every flag; unknown states are not shown."""
     core = Core(node(), slurmd_pod(), slurm_node("n1", state, reason="fan\nbroken"))
     conditions = shown(core, "Pod") or ()
     assert {one.type for one in conditions} == {f"SlurmNodeState{suffix}" for suffix in suffixes}
@@ -106,8 +109,7 @@ def test_each_state_is_a_condition_of_the_pod_M1(state: str, suffixes: set[str])
     assert list(conditions) == sorted(conditions, key=lambda one: one.type)
 
 
-def test_ended_states_are_taken_away_and_lasting_ones_keep_their_time_M1() -> None:
-    """The whole set is applied by one manager: what is left out ends."""
+def test_conditions_of_ended_states_go_and_others_keep_their_time_M1() -> None:
     standing = (condition("SlurmNodeStateDrain"), condition("SlurmNodeStateIdle"))
     pod = slurmd_pod(conditions=standing, changed_at=("10", "11"))
     core = Core(pod, slurm_node("n1", "ALLOCATED+DRAIN", reason="x"))
@@ -125,8 +127,7 @@ TRUE = {
 
 
 @pytest.mark.parametrize("state", TRUE)
-def test_the_node_says_what_slurm_does_M2(state: str) -> None:
-    """Four conditions, always, True or False."""
+def test_the_node_has_four_conditions_true_or_false_M2(state: str) -> None:
     core = Core(node(), slurmd_pod(), slurm_node("n1", state, reason="fan"))
     conditions = shown(core, "Node") or ()
     assert {one.type for one in conditions if one.status == "True"} == TRUE[state]
@@ -152,10 +153,9 @@ def test_the_node_says_what_slurm_does_M2(state: str) -> None:
     ],
     ids=["all true", "all false"],
 )
-def test_every_condition_has_its_reason_and_a_drain_its_message_M2(
+def test_each_condition_has_its_reason_and_a_drain_its_message_M2(
     state: str, status: str, reasons: tuple[str, ...], messages: tuple[str, ...]
 ) -> None:
-    """What Slurm calls a reason is the message; a text without a drain is not told."""
     core = Core(node(), slurmd_pod(), slurm_node("n1", state, reason="fan"))
     kinds = ("SlurmCordon", "SlurmDrain", "SlurmNotResponding", "SlurmRunning")
     assert shown(core, "Node") == tuple(
@@ -170,20 +170,17 @@ def test_every_condition_has_its_reason_and_a_drain_its_message_M2(
 def test_slurm_cordon_is_true_only_for_a_drain_begun_in_slurm_M2(
     reason: str, begun_in_slurm: str
 ) -> None:
-    """Ours began in Kubernetes."""
     core = Core(node(), slurmd_pod(), slurm_node("n1", "IDLE+DRAIN", reason=reason))
     status = {one.type: one.status for one in shown(core, "Node") or ()}
     assert status["SlurmCordon"] == begun_in_slurm
     assert status["SlurmDrain"] == "True"
 
 
-def test_a_slurm_that_cannot_be_read_is_unknown_and_comes_back_with_its_times_M2() -> None:
-    """Unknown after a minute, on the Node alone; times move only where the status does."""
+def test_while_slurm_cannot_be_read_the_conditions_of_the_node_are_unknown_M2() -> None:
+    """Times change only with the status."""
     core = Core(node(), slurmd_pod(), slurm_node())
     write(core)
-    before = core.graph.host("n1").node
-    assert before is not None
-    core.see(replace(before, changed_at=("5",) * 4))
+    core.see(replace(node_now(core), changed_at=("5",) * 4))
     core.see(Lost("slurm_nodes", "down"))
     assert not core.wants("n1", *KINDS)
     core.see(Lost("slurm_nodes", "down", blind=True))
@@ -191,33 +188,28 @@ def test_a_slurm_that_cannot_be_read_is_unknown_and_comes_back_with_its_times_M2
     assert {(one.status, one.reason) for one in unknown} == {("Unknown", "SlurmUnreachable")}
     assert set(times(core, "Node").values()) == {""}
     assert shown(core, "Pod") is None
-    node_now = core.graph.host("n1").node
-    assert node_now is not None
-    core.see(replace(node_now, conditions=unknown, changed_at=("9",) * 4))
+    core.see(replace(node_now(core), conditions=unknown, changed_at=("9",) * 4))
     assert not core.wants("n1", *KINDS)
-    core.see(*listing("slurm_nodes", slurm_node()))
+    core.see_listing("slurm_nodes", slurm_node())
     back = shown(core, "Node") or ()
     assert {one.status for one in back} == {"False"}
     assert set(times(core, "Node").values()) == {""}
 
 
-def test_a_pod_that_comes_while_slurm_cannot_be_read_is_shown_nothing_M2() -> None:
-    """What was last known of the host may not hold for it."""
+def test_a_pod_that_is_created_while_slurm_cannot_be_read_gets_no_condition_M2() -> None:
     core = Core(node(), slurmd_pod(), slurm_node())
     core.see(Lost("slurm_nodes", "down", blind=True), slurmd_pod(uid="new"))
     assert shown(core, "Pod") is None
     assert BLIND in core.verdict().because
 
 
-def test_a_message_that_changes_moves_no_time_M2() -> None:
-    """lastTransitionTime is the status's."""
+def test_a_new_message_changes_no_time_M2() -> None:
+    """lastTransitionTime belongs to the status."""
     core = Core(node(), slurm_node("n1"), slurmd_pod())
     write(core)
     core.see(slurm_node("n1", "IDLE+DRAIN", reason="fan"))
     write(core)
-    host = core.graph.host("n1").node
-    assert host is not None
-    core.see(replace(host, changed_at=("5",) * 4))
+    core.see(replace(node_now(core), changed_at=("5",) * 4))
     core.see(slurm_node("n1", "IDLE+DRAIN", reason="fan and disk"))
     assert set(times(core, "Node").values()) == {"5"}
 
@@ -231,35 +223,31 @@ def test_a_message_that_changes_moves_no_time_M2() -> None:
         ("IDLE", "fan", None),
     ],
 )
-def test_the_drain_reason_is_an_annotation_M3(state: str, reason: str, text: str | None) -> None:
-    """On the Pod and on the Node, while the drain lasts."""
+def test_the_reason_of_a_drain_is_an_annotation_of_pod_and_node_M3(
+    state: str, reason: str, text: str | None
+) -> None:
     core = Core(node(), slurmd_pod(), slurm_node("n1", state, reason=reason))
-    assert {row.drain for row in written(core).values()} == {text}
+    assert {row.drain for row in written(core)} == {text}
     on_pod = metadata(core, "Pod")
-    assert (on_pod.labels if on_pod else None) == (() if text else None)
+    assert on_pod.labels == () if text else on_pod is None
     write(core)
     core.see(slurm_node("n1"))
-    assert {row.drain for row in written(core).values()} == {None}
+    assert {row.drain for row in written(core)} == {None}
 
 
-def test_the_node_names_cluster_namespace_pod_and_nodeset_M4() -> None:
-    """Labels on Nodes in use; gone when the Node is no longer."""
+def test_the_labels_of_a_node_name_cluster_namespace_pod_and_nodeset_M4() -> None:
     core = Core(node(), slurmd_pod(nodeset="gpu"), slurm_node(), cluster_name="big one")
-    named = metadata(core, "Node")
-    assert named is not None
-    assert list(named.labels) == sorted(named.labels)
+    labels = metadata(core, "Node").labels
+    assert list(labels) == sorted(labels)
     write(core)
-    host = core.graph.host("n1").node
-    assert host is not None
-    assert dict(zip(NODE_LABELS, host.labels, strict=True)) == {
+    assert dict(zip(NODE_LABELS, node_now(core).labels, strict=True)) == {
         LABEL_CLUSTER: "big-one",
         LABEL_NAMESPACE: "slurm",
         LABEL_POD: "slurmd-n1",
         LABEL_NODESET: "gpu",
     }
     core.see(deleted("slurmd_pods", slurmd_pod(nodeset="gpu")))
-    wanted = core.wants("kn1", SetMetadata)
-    assert [want.labels for want in wanted] == [()]
+    assert [want.labels for want in core.wants("kn1", SetMetadata)] == [()]
 
 
 @pytest.mark.parametrize(
@@ -271,72 +259,59 @@ def test_the_node_names_cluster_namespace_pod_and_nodeset_M4() -> None:
         ("_.gpu-", "gpu"),
     ],
 )
-def test_a_name_that_may_not_be_a_label_is_made_one_M4(name: str, label: str) -> None:
-    """At most 63 characters, beginning and ending with a letter or digit."""
+def test_a_name_that_is_no_valid_label_value_is_changed_into_one_M4(name: str, label: str) -> None:
     core = Core(node(), slurmd_pod(nodeset=name), slurm_node())
-    wanted = metadata(core, "Node")
-    assert wanted is not None
-    assert dict(wanted.labels)[LABEL_NODESET] == label
+    assert dict(metadata(core, "Node").labels)[LABEL_NODESET] == label
 
 
-def test_a_node_without_slurmd_pod_carries_the_cluster_alone_M4() -> None:
-    """It claims a Slurm node by its name; there is no Pod to name."""
+def test_a_node_without_slurmd_pod_has_the_cluster_label_alone_M4() -> None:
     core = Core(node("n1"), slurm_node())
-    wanted = metadata(core, "Node")
-    assert wanted is not None
-    assert wanted.labels == ((LABEL_CLUSTER, "slurm"),)
+    assert metadata(core, "Node").labels == ((LABEL_CLUSTER, "slurm"),)
 
 
 @pytest.mark.parametrize("state", ["IDLE", "IDLE+DRAIN", "DOWN+NOT_RESPONDING"])
 @pytest.mark.parametrize("name", ["kn1", "n1"], ids=["names differ", "names are equal"])
-def test_the_second_round_writes_nothing_M5(state: str, name: str) -> None:
-    """Once shown, nothing is wanted, however many rounds."""
+def test_once_everything_is_shown_nothing_more_is_written_M5(state: str, name: str) -> None:
     core = Core(node(name), slurmd_pod(node_name=name), slurm_node("n1", state, reason="fan"))
     write(core)
     for _ in range(3):
-        core.see(*listing("slurm_nodes", slurm_node("n1", state, reason="fan")))
+        core.see_listing("slurm_nodes", slurm_node("n1", state, reason="fan"))
         core.wait(100)
         assert not core.wants("n1", *KINDS)
 
 
-def test_a_vanished_slurm_node_takes_everything_along_M6() -> None:
-    """Conditions, annotation and labels of ours are removed from Pod and Node."""
+def test_everything_of_ours_goes_with_the_slurm_node_M6() -> None:
     core = Core(node(), slurmd_pod(), slurm_node("n1", "IDLE+DRAIN", reason="fan"))
     write(core)
-    core.see(*listing("slurm_nodes"))
+    core.see_listing("slurm_nodes")
     assert "Slurm has no such node" in core.verdict().because
-    for row in written(core).values():
+    for row in written(core):
         assert (row.conditions, row.drain) == ((), None)
         assert not any(getattr(row, "labels", ()))
     write(core)
     assert not core.wants("n1", *KINDS)
 
 
-def test_a_node_that_had_vanished_before_slurm_went_blind_is_told_as_vanished_M6() -> None:
-    """Nothing of it is unknown."""
+def test_a_slurm_node_that_was_gone_before_slurm_was_lost_counts_as_gone_M6() -> None:
     core = Core(node(), slurmd_pod(), slurm_node())
     write(core)
-    core.see(*listing("slurm_nodes"))
+    core.see_listing("slurm_nodes")
     core.see(Lost("slurm_nodes", "down", blind=True))
     assert "Slurm has no such node" in core.verdict().because
     assert shown(core, "Node") == ()
 
 
-def test_nothing_is_taken_away_before_slurm_was_listed_M6() -> None:
-    """Unknown is not gone."""
+def test_nothing_is_removed_before_slurm_was_listed_M6() -> None:
     core = Core(node(conditions=(condition("SlurmDrain"),)), slurmd_pod(), listed=False)
     assert not core.wants("n1", *KINDS)
 
 
-def test_a_node_left_for_another_shows_nothing_of_the_host_M6() -> None:
-    """The Pod came up on another Node: the old one stands for no Slurm node."""
+def test_a_node_whose_slurmd_pod_moved_to_another_shows_nothing_M6() -> None:
     labels = labels_of(((LABEL_CLUSTER, "slurm"), (LABEL_POD, "slurmd-n1")))
     old = node("old", labels=labels, conditions=(condition("SlurmDrain"),), drain="fan")
     core = Core(old, node(), slurmd_pod(), slurm_node())
     assert shown(core, "Node", "old") == ()
-    wanted = metadata(core, "Node", "old")
-    assert wanted is not None
-    assert (wanted.labels, wanted.annotations) == ((), ())
+    assert_cleaned(core, "old")
 
 
 @pytest.mark.parametrize(
@@ -344,28 +319,22 @@ def test_a_node_left_for_another_shows_nothing_of_the_host_M6() -> None:
     [{"labels": ((LABEL_CLUSTER, "slurm"),)}, {"drain": ""}, {"drain": "fan"}],
     ids=["labels", "an empty annotation", "the annotation"],
 )
-def test_each_thing_of_ours_is_taken_away_by_itself_M6(left: dict[str, Any]) -> None:
-    """Whatever stands of it on a Node that stands for no Slurm node."""
+def test_each_annotation_and_label_of_ours_is_removed_by_itself_M6(left: dict[str, Any]) -> None:
     core = Core(node("old", **left), slurm_node())
-    wanted = metadata(core, "Node", "old")
-    assert wanted is not None
-    assert (wanted.labels, wanted.annotations) == ((), ())
+    assert_cleaned(core, "old")
     assert shown(core, "Node", "old") is None
 
 
-def test_a_namesake_of_a_slurm_node_that_a_pod_claims_is_cleaned_M6() -> None:
-    """Node n1 stood for Slurm node n1 by its name until a Pod on another Node claimed it."""
+def test_a_namesake_of_a_slurm_node_is_cleaned_once_a_pod_claims_it_elsewhere_M6() -> None:
     namesake = node("n1", labels=labels_of(((LABEL_CLUSTER, "slurm"),)))
     core = Core(namesake, node(), slurmd_pod(), slurm_node())
-    cleaned = SetMetadata(core.graph.reference(("host", "?")), MANAGER_MIRROR, (), ())
-    wanted = core.wants("n1", SetMetadata)
-    by_name = {want.reference.name: want for want in wanted}
-    assert replace(by_name["n1"], reference=cleaned.reference) == cleaned
+    by_name = {want.reference.name: want for want in core.wants("n1", SetMetadata)}
+    assert by_name["n1"] == SetMetadata(reference_of(namesake), MANAGER_MIRROR, (), ())
     assert by_name["kn1"].labels
 
 
-def test_two_slurm_nodes_on_one_node_show_nothing_on_it() -> None:
-    """A Node that stands for two shows neither; their Pods still do (S16)."""
+def test_a_node_that_stands_for_two_slurm_nodes_shows_neither() -> None:
+    """Their Pods do (S16)."""
     ends = [slurmd_pod(f"n{i}", node_name="kn1", terminating=True) for i in (1, 2)]
     core = Core(node(), *ends, slurm_node(), slurm_node("n2"))
     for name in ("n1", "n2"):
@@ -374,12 +343,10 @@ def test_two_slurm_nodes_on_one_node_show_nothing_on_it() -> None:
 
 
 @pytest.mark.parametrize("field", ["reason", "message", "status"])
-def test_whatever_differs_but_the_time_is_written_again_M2(field: str) -> None:
-    """Another text by whomever: ours is the truth of Slurm."""
+def test_conditions_that_others_changed_are_written_again_M2(field: str) -> None:
     core = Core(node(), slurmd_pod(), slurm_node())
     write(core)
-    host = core.graph.host("n1").node
-    assert host is not None
+    host = node_now(core)
     right = host.conditions
     core.see(replace(host, conditions=(replace(right[0], **{field: "else"}), *right[1:])))
     assert shown(core, "Node") == right
