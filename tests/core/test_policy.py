@@ -59,7 +59,6 @@ def relist(core: Core, count: int) -> None:
 
 @pytest.mark.parametrize("missing", SOURCES)
 def test_nothing_is_written_before_every_source_was_listed_S20(missing: Source) -> None:
-    """Reading is always allowed."""
     core = Core(listed=False)
     rows: dict[Source, list[Row]] = {
         "nodes": [node(unschedulable=True)],
@@ -77,8 +76,8 @@ def test_nothing_is_written_before_every_source_was_listed_S20(missing: Source) 
 
 
 @pytest.mark.parametrize("lost", SOURCES)
-def test_lifting_waits_while_a_source_cannot_be_read(lost: Source) -> None:
-    """A cause that is not seen may be there: draining goes on, lifting does not (F4)."""
+def test_no_drain_is_lifted_while_a_source_cannot_be_read_F4(lost: Source) -> None:
+    """A cause may exist unseen. Drains go on."""
     ours = slurm_node("n1", "IDLE+DRAIN", reason="k8s: node cordoned")
     core = Core(node(), slurmd_pod(), ours)
     assert core.allowed("n1", Undrain)
@@ -91,8 +90,7 @@ def test_lifting_waits_while_a_source_cannot_be_read(lost: Source) -> None:
     assert core.allowed("n1", Undrain)
 
 
-def test_our_text_on_a_node_without_drain_stays_while_a_source_cannot_be_read_F4() -> None:
-    """Taking it back is lifting too."""
+def test_our_reason_without_drain_stays_while_a_source_cannot_be_read_F4() -> None:
     core = Core(node(), slurmd_pod(), slurm_node("n1", reason="k8s: node cordoned"))
     assert core.allowed("n1", RewriteReason)
     core.see(Lost("nodes", "broken"))
@@ -100,8 +98,7 @@ def test_our_text_on_a_node_without_drain_stays_while_a_source_cannot_be_read_F4
     assert not core.allowed("n1", RewriteReason)
 
 
-def test_what_is_shown_goes_on_while_a_source_cannot_be_read_F4() -> None:
-    """Only lifting waits, and letting Pods go: annotations of the mirror do not."""
+def test_annotations_are_written_while_a_source_cannot_be_read_F4() -> None:
     core = Core(node(), slurmd_pod(), slurm_node())
     core.see(Lost("nodes", "broken"))
     core.see(slurm_node("n1", "IDLE+DRAIN", reason="fan"))
@@ -109,8 +106,8 @@ def test_what_is_shown_goes_on_while_a_source_cannot_be_read_F4() -> None:
     assert {one.manager for one in shown if one.annotations} == {MANAGER_MIRROR}
 
 
-def test_no_pod_is_let_go_while_slurm_cannot_be_read_S6() -> None:
-    """What was drained and idle when last seen may run a job by now (simulator, seed 739)."""
+def test_no_pod_is_marked_as_drained_while_slurm_cannot_be_read_S6() -> None:
+    """Simulator, seed 739: a node that was drained and idle when last read may run a job by now."""
     ours = slurm_node("n1", "IDLE+DRAIN", reason="k8s: pod pending deletion: roll")
     core = Core(node(), slurmd_pod(), ours)
 
@@ -129,8 +126,7 @@ def test_no_pod_is_let_go_while_slurm_cannot_be_read_S6() -> None:
     assert told() == [()]
 
 
-def test_dry_run_keeps_every_write_and_says_so() -> None:
-    """Observe, decide, say; reads still go out."""
+def test_a_dry_run_keeps_every_write_and_allows_reads() -> None:
     pod = slurmd_pod(node_name="n1")
     core = Core(node("n1", unschedulable=True), pod, slurm_node(), dry_run=True)
     core.see(deleted("slurmd_pods", pod))
@@ -143,24 +139,21 @@ def test_dry_run_keeps_every_write_and_says_so() -> None:
     assert not plain.allowed("n1")
 
 
-def test_a_dry_run_keeps_an_undrain_because_it_is_one() -> None:
-    """Not because anything could not be read."""
+def test_a_dry_run_is_the_reason_why_an_undrain_is_kept() -> None:
     ours = slurm_node("n1", "IDLE+DRAIN", reason="k8s: node cordoned")
     core = Core(node(), slurmd_pod(), ours, dry_run=True)
     kept = core.reconciler.standing[host_key("n1")].kept
     assert [one.why for one in kept if isinstance(one.action, Undrain)] == ["dry run"]
 
 
-def test_a_dry_run_reads_whatever_it_is_asked_to() -> None:
-    """A listing too."""
+def test_a_dry_run_allows_reads_and_listings() -> None:
     core = Core(slurm_node(), dry_run=True)
     verdict = Verdict((GetObject("Pod", "slurm", "p", 0.0), Relist("nodes", 1.0)))
     screened = Policy().screen(core.graph, host_key("n1"), verdict, now=core.now)
     assert screened.allowed == verdict.wants
 
 
-def test_dry_run_and_cordons() -> None:
-    """M7 is a write like any other."""
+def test_a_dry_run_keeps_cordons() -> None:
     core = Core(
         node(),
         slurmd_pod(),
@@ -175,17 +168,15 @@ def test_dry_run_and_cordons() -> None:
 @pytest.mark.parametrize(
     ("chosen", "hosts", "limit"), [(None, 5, 20), (None, 300, 30), (7, 300, 7), (0, 5, 0)]
 )
-def test_the_limit_is_as_set_or_the_greater_of_20_and_a_tenth_S19(
+def test_the_limit_is_the_setting_or_the_greater_of_20_and_a_tenth_S19(
     chosen: int | None, hosts: int, limit: int
 ) -> None:
-    """--max-drains-per-minute."""
     names = [f"n{i}" for i in range(hosts)]
     rows = [row for name in names for row in (slurmd_pod(name), slurm_node(name))]
     assert drain_limit(Core(*rows, max_drains_per_minute=chosen).graph) == limit
 
 
-def test_more_drains_than_the_limit_are_held_S19() -> None:
-    """Five may go, the rest is held and said."""
+def test_drains_beyond_the_limit_are_held_and_listings_asked_for_S19() -> None:
     core = unready(12, max_drains_per_minute=5)
     assert len(drained(core, 12)) == 5
     assert core.graph.holding is not None
@@ -194,8 +185,7 @@ def test_more_drains_than_the_limit_are_held_S19() -> None:
     assert {want.source for want in relists} == {"nodes", "slurmd_pods"}
 
 
-def test_time_alone_releases_nothing_S19() -> None:
-    """A held drain needs a second complete listing that agrees; a resumed watch is none."""
+def test_neither_time_nor_a_resumed_watch_releases_held_drains_S19() -> None:
     core = unready(12, max_drains_per_minute=5)
     carry_out(core, drained(core, 12))
     core.wait(10 * MINUTE_S)
@@ -205,8 +195,7 @@ def test_time_alone_releases_nothing_S19() -> None:
     assert not drained(core, 12)
 
 
-def test_a_second_listing_releases_at_the_rate_S19() -> None:
-    """Five a minute, until none is held; then the breaker says nothing any more."""
+def test_a_second_listing_releases_held_drains_at_the_limit_S19() -> None:
     core = unready(12, max_drains_per_minute=5)
     for expected, held in ((5, 7), (5, 2), (2, 0)):
         now = drained(core, 12)
@@ -218,8 +207,8 @@ def test_a_second_listing_releases_at_the_rate_S19() -> None:
     assert core.graph.holding is None
 
 
-def test_a_newcomer_does_not_overtake_what_is_held_S19() -> None:
-    """Whoever waits longest goes first; a cause that went away waits no more."""
+def test_a_new_drain_does_not_go_before_held_ones_S19() -> None:
+    """A held drain whose cause ended is no longer counted."""
     core = unready(6, max_drains_per_minute=5)
     carry_out(core, drained(core, 6))
     core.wait(MINUTE_S)
@@ -233,8 +222,7 @@ def test_a_newcomer_does_not_overtake_what_is_held_S19() -> None:
     assert core.graph.holding.count == 1
 
 
-def test_what_is_held_says_why_S19() -> None:
-    """The sentence has the limit in it."""
+def test_the_reason_of_a_held_drain_names_the_limit_S19() -> None:
     core = unready(2, max_drains_per_minute=1)
     kept = [one for i in range(2) for one in core.reconciler.standing[host_key(f"n{i}")].kept]
     assert [one.why for one in kept] == [
@@ -245,17 +233,15 @@ def test_what_is_held_says_why_S19() -> None:
 @pytest.mark.parametrize(
     ("listed_s", "goes"), [(99.0, False), (100.0, True), (101.0, True)], ids=str
 )
-def test_a_listing_counts_from_the_second_in_which_the_drain_was_held_S19(
+def test_a_listing_releases_drains_that_were_held_before_it_began_S19(
     listed_s: float, goes: bool
 ) -> None:
-    """One begun before proves nothing new."""
     breaker = Breaker()
     assert not breaker.admit("n1", limit=0, listed_s=0.0, now=100.0)
     assert breaker.admit("n1", limit=1, listed_s=listed_s, now=105.0) is goes
 
 
-def test_a_drain_counts_for_exactly_a_minute_S19() -> None:
-    """And what is held is tried again when the oldest has had its minute."""
+def test_a_drain_counts_for_a_minute_and_a_held_one_is_tried_again_then_S19() -> None:
     breaker = Breaker()
     assert breaker.admit("n1", limit=2, listed_s=0.0, now=100.0)
     assert breaker.admit("n2", limit=2, listed_s=0.0, now=130.0)
@@ -267,8 +253,7 @@ def test_a_drain_counts_for_exactly_a_minute_S19() -> None:
     assert breaker.again_s(190.0) == 190.0 + HELD_AGAIN_S
 
 
-def test_a_drain_that_was_done_counts_again_the_next_time_S19() -> None:
-    """Let through once is not let through for ever."""
+def test_a_withdrawn_drain_counts_again_S19() -> None:
     breaker = Breaker()
     assert breaker.admit("n1", limit=1, listed_s=0.0, now=100.0)
     assert breaker.admit("n1", limit=1, listed_s=0.0, now=101.0)
@@ -279,10 +264,9 @@ def test_a_drain_that_was_done_counts_again_the_next_time_S19() -> None:
 @pytest.mark.parametrize(
     "between", [(), (SetComment("n1", "c"),)], ids=["nothing is wanted", "something else is"]
 )
-def test_a_drain_that_is_wanted_no_more_counts_when_it_is_wanted_again_S19(
+def test_a_drain_that_is_wanted_again_counts_again_S19(
     between: tuple[SetComment, ...],
 ) -> None:
-    """Its cause went away; the next one is another drain."""
     core = Core(slurm_node(), max_drains_per_minute=1)
     policy, lost = Policy(), Verdict((Drain("n1", "k8s: node gone", absence=True),))
 
@@ -296,8 +280,7 @@ def test_a_drain_that_is_wanted_no_more_counts_when_it_is_wanted_again_S19(
     assert not allowed(lost)
 
 
-def test_where_none_may_pass_what_is_held_is_tried_again_soon_S19() -> None:
-    """--max-drains-per-minute 0."""
+def test_with_a_limit_of_zero_held_drains_are_tried_again_soon_S19() -> None:
     breaker = Breaker()
     assert not breaker.admit("n1", limit=0, listed_s=0.0, now=100.0)
     assert breaker.again_s(100.0) == 100.0 + HELD_AGAIN_S
@@ -312,15 +295,13 @@ def test_where_none_may_pass_what_is_held_is_tried_again_soon_S19() -> None:
     ],
     ids=["S3", "S5", "S6"],
 )
-def test_positive_causes_are_never_held_S19(pod: object) -> None:
-    """Somebody asked for these."""
+def test_drains_that_somebody_asked_for_are_never_held_S19(pod: object) -> None:
     core = unready(9, max_drains_per_minute=1)
     core.see(slurm_node("n9"), pod)  # type: ignore[arg-type]
     assert core.allowed("n9", Drain)
 
 
-def test_a_positive_cause_is_not_held_either_while_a_source_cannot_be_read_S19() -> None:
-    """Every want is looked at then; the breaker is still none of its business."""
+def test_a_drain_that_somebody_asked_for_is_not_held_while_a_source_cannot_be_read_S19() -> None:
     core = unready(9, max_drains_per_minute=0)
     core.see(slurm_node("n9"), slurmd_pod("n9"), node("kn9"))
     core.see(Lost("nodes", "broken"), slurmd_pod("n9", cordon="true"))
@@ -328,8 +309,7 @@ def test_a_positive_cause_is_not_held_either_while_a_source_cannot_be_read_S19()
     assert core.graph.holding == Holding(9, core.now)
 
 
-def test_what_was_held_and_is_asked_for_is_held_no_more_S19() -> None:
-    """A positive cause came beside the absence: one less is said to be held."""
+def test_a_held_drain_goes_when_somebody_asks_for_it_S19() -> None:
     core = unready(2, max_drains_per_minute=0)
     assert core.graph.holding == Holding(2, core.now)
     core.see(slurmd_pod("n0", ready=False, cordon="true"))
@@ -337,22 +317,19 @@ def test_what_was_held_and_is_asked_for_is_held_no_more_S19() -> None:
     assert core.graph.holding == Holding(1, core.now)
 
 
-def test_a_cordon_is_never_held_S19() -> None:
-    """S1 is positive too."""
+def test_a_drain_for_a_cordon_is_never_held_S19() -> None:
     core = unready(9, max_drains_per_minute=0)
     core.see(slurm_node("n9"), slurmd_pod("n9"), node("kn9", unschedulable=True))
     assert core.allowed("n9", Drain)
 
 
-def test_a_rewrite_of_ours_is_no_new_drain_S19() -> None:
-    """Ours to ours drains nothing more: not counted, not held."""
+def test_a_new_reason_of_our_drain_does_not_count_S19() -> None:
     core = unready(9, max_drains_per_minute=0)
     core.see(slurm_node("n3", "IDLE+DRAIN", reason="k8s: pod cordoned"))
     assert core.allowed("n3", Drain) == [Drain("n3", "k8s: pod not ready", rewrites=True)]
 
 
-def test_a_drain_let_through_stays_let_through_until_it_is_done_S19() -> None:
-    """Deciding it again, or writing it twice, does not count again."""
+def test_an_allowed_drain_stays_allowed_until_it_is_written_S19() -> None:
     core = unready(3, max_drains_per_minute=3)
     for number in range(5):
         core.see(*[slurm_node(f"n{i}", reason=f"text {number}") for i in range(3)])
@@ -361,8 +338,7 @@ def test_a_drain_let_through_stays_let_through_until_it_is_done_S19() -> None:
 
 
 @pytest.mark.parametrize("found", ["no", "yes"])
-def test_missing_pods_are_counted_like_the_unready_S19(found: str) -> None:
-    """S7 rests on an absence."""
+def test_drains_for_missing_pods_count_too_S19(found: str) -> None:
     names = [f"n{i}" for i in range(4)]
     core = Core(
         *[slurm_node(name, comment=marked(name)) for name in names],
@@ -374,8 +350,7 @@ def test_missing_pods_are_counted_like_the_unready_S19(found: str) -> None:
     assert len(drained(core, 4)) == 1
 
 
-def test_policy_only_takes_away() -> None:
-    """What it lets through is what was wanted, in that order."""
+def test_policy_allows_a_part_of_the_wants_in_their_order() -> None:
     core = Core(node(unschedulable=True), slurmd_pod(), slurm_node())
     verdict = core.verdict()
     screened = Policy().screen(core.graph, host_key("n1"), verdict, now=core.now)

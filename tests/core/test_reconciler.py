@@ -48,10 +48,10 @@ def breaks_for(name: str) -> Callable[[Host, Configuration, float], Ruling]:
     return rule
 
 
-def test_a_rule_that_breaks_takes_one_key_out_of_service_F7(
+def test_a_rule_that_raises_takes_one_key_out_of_service_F7(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """That key wants nothing and says so; the others go on; a changed fact tries it again."""
+    """The key wants nothing. The others go on, and a changed fact tries it again."""
     monkeypatch.setitem(deciding.HOST_RULES, "mark", breaks_for("n1"))
     core = two_hosts()
     core.see(node("kn1", unschedulable=True), node("kn2", unschedulable=True))
@@ -64,9 +64,9 @@ def test_a_rule_that_breaks_takes_one_key_out_of_service_F7(
     assert not core.reconciler.failures
 
 
-def test_a_broken_rule_of_the_cluster_stops_no_host_F7(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cluster is a key like any other."""
-
+def test_a_rule_of_the_cluster_that_raises_stops_no_host_F7(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def breaks(cluster: Cluster, configuration: Configuration) -> Ruling:
         raise ValueError(cluster, configuration)
 
@@ -77,10 +77,9 @@ def test_a_broken_rule_of_the_cluster_stops_no_host_F7(monkeypatch: pytest.Monke
     assert core.wants("n1", Drain)
 
 
-def test_a_broken_rule_of_workloads_takes_one_workload_out_of_service_F7(
+def test_a_rule_of_workloads_that_raises_stops_one_workload_F7(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its Pod waits; Pods beside it are scheduled, and a changed fact tries it again."""
     odd, even = pod("odd"), pod("even")
     whole = deciding.WORKLOAD_RULES["submit"]
 
@@ -101,8 +100,9 @@ def test_a_broken_rule_of_workloads_takes_one_workload_out_of_service_F7(
     assert core.workload_wants(odd, SubmitJob)
 
 
-def test_two_rules_that_want_one_field_are_a_bug_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Never last wins: the key goes out of service, loud."""
+def test_two_rules_that_want_one_field_take_the_key_out_of_service(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     fights = Ruling((Undrain("n1", "no"),))
     monkeypatch.setitem(deciding.HOST_RULES, "mark", lambda *_: fights)
     core = Core(node(unschedulable=True), slurmd_pod(), slurm_node())
@@ -112,16 +112,15 @@ def test_two_rules_that_want_one_field_are_a_bug_of_ours(monkeypatch: pytest.Mon
     assert isinstance(caught.value.__cause__, ConflictError)
 
 
-def test_a_verdict_says_in_step_where_no_rule_has_a_word() -> None:
-    """There is always a sentence."""
+def test_a_verdict_without_a_sentence_says_in_sync() -> None:
     assert Core(slurm_node()).verdict().because == "in sync"
     graph = Graph(Configuration())
     assert decide(graph, N1, 0.0).because == "in sync"
     assert decide(graph, CLUSTER, 0.0).because == "in sync"
 
 
-def test_a_verdict_looks_again_at_the_first_of_its_times() -> None:
-    """S4 after 5 s, S8 after 40 s: both are asked, the nearer wakes."""
+def test_a_verdict_is_decided_again_at_its_first_time() -> None:
+    """S4 after 5 s, S8 after 40 s."""
     core = Core(node(ready="False"), slurmd_pod(ready=False), slurm_node())
     assert core.reconciler.next_timer_s() == core.now + 5
     assert not core.wants("n1", Drain)
@@ -132,15 +131,13 @@ def test_a_verdict_looks_again_at_the_first_of_its_times() -> None:
     assert core.reconciler.next_timer_s() is None
 
 
-def test_a_timer_that_is_no_longer_meant_rings_for_nobody() -> None:
-    """The Pod became ready in time."""
+def test_a_timer_without_a_purpose_decides_nothing() -> None:
     core = Core(node(), slurmd_pod(ready=False), slurm_node())
     core.see(slurmd_pod())
     assert core.wait(10) == []
 
 
-def test_the_timer_of_a_forgotten_host_rings_for_nobody() -> None:
-    """Neither side speaks of it any more."""
+def test_the_timer_of_a_forgotten_host_decides_nothing() -> None:
     core = Core(slurmd_pod(ready=False))
     core.see(deleted("slurmd_pods", slurmd_pod(ready=False)))
     assert core.wait(10) == []
@@ -158,21 +155,18 @@ def audited(core: Core) -> list[object]:
     return wrong
 
 
-def test_the_audit_finds_nothing_where_every_edge_stands() -> None:
-    """Standing verdicts are those of a full pass."""
+def test_the_audit_finds_nothing_when_every_edge_is_there() -> None:
     core = two_hosts()
     core.see(node("kn1", unschedulable=True), slurmd_pod("n2", ready=False))
     assert audited(core) == []
 
 
-def test_the_audit_of_a_fresh_process_finds_nothing() -> None:
-    """Nothing observed yet is no missing edge."""
+def test_the_audit_of_a_new_process_finds_nothing() -> None:
     core = Core(listed=False)
     assert audited(core) == []
 
 
-def test_the_audit_finds_a_missing_edge_and_decides_the_key_anew() -> None:
-    """A fact that changed without marking its key: said, and made good."""
+def test_the_audit_finds_a_missing_edge_and_decides_the_key_again() -> None:
     core = two_hosts()
     core.graph.nodes.entries["kn1"].row = node("kn1", unschedulable=True)
     assert audited(core) == [N1]
@@ -180,8 +174,7 @@ def test_the_audit_finds_a_missing_edge_and_decides_the_key_anew() -> None:
     assert core.wants("n1", Drain)
 
 
-def test_the_audit_of_a_workload_trusts_nothing_that_is_kept_of_its_hosts() -> None:
-    """Who lives where its job runs is worked out anew."""
+def test_the_audit_of_a_workload_drops_what_is_cached_of_its_hosts() -> None:
     one, other = pod(), pod("other", node_name="kn1", job_id="8")
     runs = [running(its, job_id=job_id) for its, job_id in ((one, "7"), (other, "8"))]
     core = Core(*room(), one, other, *runs)
@@ -191,8 +184,7 @@ def test_the_audit_of_a_workload_trusts_nothing_that_is_kept_of_its_hosts() -> N
     assert "kn1" not in core.graph.workloads.residents._cached
 
 
-def test_the_audit_passes_over_what_was_forgotten_since_its_round_began() -> None:
-    """A host that ended meanwhile has no verdict, and needs none."""
+def test_the_audit_skips_hosts_that_were_forgotten_since_its_round_began() -> None:
     core = two_hosts()
     core.reconciler.audit(now=core.now, limit=1)
     core.reconciler.audit(now=core.now, limit=1)
@@ -204,14 +196,12 @@ def test_the_audit_passes_over_what_was_forgotten_since_its_round_began() -> Non
 
 
 def test_the_audit_finds_a_key_that_was_never_decided() -> None:
-    """A host without any verdict."""
     core = two_hosts()
     del core.reconciler.standing[N1]
     assert audited(core) == [N1]
 
 
-def test_the_audit_finds_a_rule_that_breaks_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key that would go out of service does."""
+def test_the_audit_finds_a_rule_that_raises_now(monkeypatch: pytest.MonkeyPatch) -> None:
     core = two_hosts()
     monkeypatch.setitem(deciding.HOST_RULES, "mark", breaks_for("n1"))
     assert audited(core) == [N1]
@@ -220,8 +210,7 @@ def test_the_audit_finds_a_rule_that_breaks_now(monkeypatch: pytest.MonkeyPatch)
     assert audited(core) == []
 
 
-def test_the_audit_leaves_alone_what_is_due_or_pending() -> None:
-    """Time has come for n1, news for n2: neither is a surprise."""
+def test_the_audit_leaves_due_and_pending_keys_alone() -> None:
     core = two_hosts()
     core.see(slurmd_pod("n1", ready=False))
     core.reconciler.observe([observed(node("kn2", unschedulable=True))], now=core.now)
@@ -229,8 +218,7 @@ def test_the_audit_leaves_alone_what_is_due_or_pending() -> None:
     assert audited(core) == []
 
 
-def test_a_key_kept_back_is_screened_anew_when_a_source_returns() -> None:
-    """Nothing of the key changed but what its wish rests on."""
+def test_a_key_with_kept_actions_is_screened_again_when_a_source_changes() -> None:
     ours = slurm_node("n1", "IDLE+DRAIN", reason="k8s: node cordoned")
     core = Core(node(), slurmd_pod(), ours)
     decisions = core.see(Lost("nodes", "x"))
@@ -238,16 +226,15 @@ def test_a_key_kept_back_is_screened_anew_when_a_source_returns() -> None:
     assert all(not isinstance(a, Undrain) for d in decisions for a in d.allowed)
 
 
-def test_what_is_held_reaches_the_cluster_key_S19() -> None:
-    """The breaker's state is a fact like any other."""
+def test_the_reconciler_reports_what_the_breaker_holds_S19() -> None:
     core = two_hosts()
     core.see(Holding(3, core.now))
     assert core.graph.holding is None, "the reconciler tells what the breaker really holds"
     assert core.graph.reference(CLUSTER).kind == "Namespace"
 
 
-def test_a_step_ends_sooner_where_its_keys_want_much() -> None:
-    """Handing an action over costs more than deciding: both count."""
+def test_a_step_ends_earlier_when_its_keys_want_much() -> None:
+    """Handing over an action costs more than a decision."""
     names = [f"n{number}" for number in range(10)]
     core = Core(*map(node, names), *map(slurm_node, names))
     core.reconciler.pending = dict.fromkeys(map(host_key, names))
@@ -257,8 +244,7 @@ def test_a_step_ends_sooner_where_its_keys_want_much() -> None:
     assert sum(wants[:-1]) < 5 <= sum(wants)
 
 
-def test_a_key_that_wants_nothing_counts_too() -> None:
-    """A step is bounded even where all is well."""
+def test_a_key_that_wants_nothing_counts_in_a_step() -> None:
     core = Core()
     core.reconciler.pending = {host_key(f"gone{number}"): None for number in range(10)}
     assert len(core.reconciler.step(now=core.now, limit=5)) == 5

@@ -56,13 +56,11 @@ def a_removed_pod_is_no_longer_unselected_news() -> None:
     assert core.graph.cluster().unselected == 1
 
 
-def test_a_pod_in_our_listings_is_not_counted_as_missed_by_the_selector() -> None:
-    """S20: only Pods that exist and that no listing shows speak against the selector."""
+def test_a_listed_pod_does_not_count_as_missed_by_the_selector_S20() -> None:
     a_removed_pod_is_no_longer_unselected_news()
 
 
 def test_a_pod_that_claims_another_slurm_node_now_is_not_missing_S7() -> None:
-    """A Pod whose claim moved is in the picture: nobody is asked, nothing drained for it."""
     pod = slurmd_pod("n1")
     drained = slurm_node("n1", "IDLE+DRAIN", reason="k8s: pod cordoned")
     core = Core(node(), pod, drained, slurm_node("n2"))
@@ -71,8 +69,7 @@ def test_a_pod_that_claims_another_slurm_node_now_is_not_missing_S7() -> None:
     assert core.verdict("n1").because.startswith("undrained")
 
 
-def test_an_answer_asked_for_before_the_pod_was_last_seen_proves_nothing_S7() -> None:
-    """A read that was under way while the Pod came and went is no evidence that it is gone."""
+def test_a_read_from_before_the_pod_was_last_seen_proves_nothing_S7() -> None:
     an_answer_older_than_the_news_proves_nothing()
 
 
@@ -95,8 +92,7 @@ def an_answer_older_than_the_news_proves_nothing() -> None:
     assert core.wants("n1", Drain)
 
 
-def test_the_pod_that_stays_is_remembered_when_its_rival_goes() -> None:
-    """S8 asks for the Node of the Pod that stands, whichever of two Pods was seen last."""
+def test_the_remaining_pod_is_remembered_when_its_rival_goes_S8() -> None:
     stays, goes = slurmd_pod(), slurmd_pod(name="other", uid="other", node_name="k2")
     core = Core(stays, goes, node("k2"), slurm_node())
     core.see(deleted("slurmd_pods", goes))
@@ -107,8 +103,8 @@ def test_the_pod_that_stays_is_remembered_when_its_rival_goes() -> None:
 
 
 @pytest.mark.parametrize("last", ["neighbour", "annotated"])
-def test_the_pod_that_stays_is_remembered_whatever_rival_goes_last(last: str) -> None:
-    """Two claim n1; a neighbour on the first one's Node, or a Node, disputes it longer still."""
+def test_the_remaining_pod_is_remembered_whichever_claim_ends_last(last: str) -> None:
+    """Two Pods claim n1; a neighbour on the Node of the first, or a Node, disputes it for longer."""
     first = slurmd_pod("n1", name="first", uid="1", node_name="k1")
     second = slurmd_pod("n1", name="second", uid="2", node_name="k2")
     neighbour = slurmd_pod("n9", name="neighbour", uid="3", node_name="k1")
@@ -121,8 +117,8 @@ def test_the_pod_that_stays_is_remembered_whatever_rival_goes_last(last: str) ->
     assert core.wants("n1", GetObject) == [GetObject("Node", "", "k1", 0.0)]
 
 
-def test_a_pod_that_is_ending_is_remembered_when_its_successor_goes_first() -> None:
-    """Then the Node under it is the one that counts (simulator, seed 20413)."""
+def test_a_terminating_pod_is_remembered_when_its_successor_goes_first() -> None:
+    """Simulator, seed 20413: then its Node is the one that counts."""
     core = Core(slurm_node("n1"), node("k1"), node("k2"))
     ending = slurmd_pod("n1", name="old", uid="1", node_name="k1", terminating=True)
     successor = slurmd_pod("n1", name="new", uid="2", node_name="k2")
@@ -132,23 +128,20 @@ def test_a_pod_that_is_ending_is_remembered_when_its_successor_goes_first() -> N
     assert core.wants("n1", GetObject) == [GetObject("Node", "", "k1", 0.0)]
 
 
-def test_what_stands_for_two_finished_pods_does_not_hang_on_the_order_of_a_set() -> None:
-    """The same facts give the same verdict in every process."""
+def test_the_verdict_for_two_finished_pods_does_not_depend_on_the_order_of_a_set() -> None:
     pods = [slurmd_pod(name=f"p{i}", uid=f"u{i}", finished=True) for i in range(9)]
     core = Core(*pods, slurm_node(comment=marked()))
     core.wait(6)
     assert "slurm/p0" in core.verdict().because
 
 
-def test_equal_facts_mark_nothing() -> None:
-    """M5: what was known already wakes nobody."""
+def test_equal_facts_mark_no_key_M5() -> None:
     core = Core(node(), slurmd_pod(), slurm_node())
     core.graph.observe([observed(node()), observed(slurmd_pod()), observed(slurm_node())], now=1)
     assert not core.graph.keys.dirty
 
 
-def test_workload_pods_are_kept_and_concern_no_host() -> None:
-    """The syncer reads no workload Pod."""
+def test_workload_pods_are_kept_and_mark_no_host() -> None:
     pod = Pod(namespace="ns", name="w", uid="u")
     core = Core(slurm_node(), scheduler="")
     core.graph.observe([Observed(pod, 1)], now=1)
@@ -158,8 +151,7 @@ def test_workload_pods_are_kept_and_concern_no_host() -> None:
     assert not core.graph.keys.dirty
 
 
-def test_news_of_a_source_that_became_listed_or_blind_concern_every_key() -> None:
-    """What is absent, and what may be shown, hangs on the source as a whole."""
+def test_a_source_that_becomes_listed_or_blind_marks_every_key() -> None:
     core = Core(slurm_node(), slurm_node("n2"))
     for news in ([Lost("slurm_nodes", "x", blind=True)], listing("slurm_nodes", slurm_node())):
         core.graph.observe(news, now=core.now)
@@ -169,8 +161,7 @@ def test_news_of_a_source_that_became_listed_or_blind_concern_every_key() -> Non
     assert not core.graph.keys.dirty
 
 
-def test_a_host_that_neither_side_speaks_of_is_forgotten() -> None:
-    """Memory is bounded by what exists."""
+def test_a_host_that_neither_side_knows_is_forgotten() -> None:
     pod, slurm = slurmd_pod(), slurm_node()
     core = Core(pod, slurm)
     core.see(deleted("slurmd_pods", pod))
@@ -180,8 +171,7 @@ def test_a_host_that_neither_side_speaks_of_is_forgotten() -> None:
     assert host_key("n1") not in core.reconciler.standing
 
 
-def test_get_results_of_what_nobody_asked_for_are_not_kept() -> None:
-    """An answer about a place that no host was at, or older than one we have, changes nothing."""
+def test_a_read_of_an_unknown_object_or_an_older_read_changes_nothing() -> None:
     pod = slurmd_pod()
     core = Core(slurm_node(comment=marked()), now=1000)
     core.see(GetResult("Pod", "ns", "other", "no", "", 1000))
@@ -199,18 +189,16 @@ def test_get_results_of_what_nobody_asked_for_are_not_kept() -> None:
     ],
     ids=["a Pod", "a Node alone", "neither"],
 )
-def test_an_event_belongs_to_the_pod_else_the_node_else_our_namespace(
+def test_an_event_is_about_the_pod_else_the_node_else_our_namespace(
     rows: tuple[object, ...], kind: str, name: str
 ) -> None:
-    """Events need an object that exists."""
     core = Core(*rows)  # type: ignore[arg-type]
     reference = core.graph.reference(host_key("n1"))
     assert (reference.kind, reference.name) == (kind, name)
     assert core.graph.reference(CLUSTER) == Reference("Namespace", "", "default", "")
 
 
-def test_an_event_about_a_workload_belongs_to_its_first_pod() -> None:
-    """Where all of them are gone, to our namespace."""
+def test_an_event_about_a_workload_is_about_its_first_pod_else_our_namespace() -> None:
     core = Core(*room(), POD)
     key = workload_key(workload_key_of(POD))
     assert core.graph.reference(key) == reference_of(POD)
@@ -218,8 +206,7 @@ def test_an_event_about_a_workload_belongs_to_its_first_pod() -> None:
     assert core.graph.reference(key) == Reference("Namespace", "", "default", "")
 
 
-def test_what_a_write_showed_of_a_pod_freshens_it_and_never_adds_it() -> None:
-    """The answer may be older than its deletion."""
+def test_an_answer_to_a_write_updates_a_pod_and_never_adds_one() -> None:
     one = pod(phase="Pending")
     core = Core(*room(), one)
     key = f"{one.namespace}/{one.name}"
@@ -230,14 +217,13 @@ def test_what_a_write_showed_of_a_pod_freshens_it_and_never_adds_it() -> None:
     assert key not in core.graph.pods.entries
 
 
-def test_a_call_about_a_job_that_nobody_knows_concerns_no_workload_L6() -> None:
-    """The next listing shows the job; the script asks again."""
+def test_a_call_about_an_unknown_job_marks_no_workload_L6() -> None:
+    """The next listing shows the job, and the script asks again."""
     core = Core(*room(), pod())
     assert not core.see(StopCall(1, "99", core.now, core.now + 30))
 
 
-def test_a_submission_without_an_answer_is_forgotten_when_nobody_asks_for_it_any_more_F2() -> None:
-    """They would be kept for each workload that ever was; the next one takes the old ones along."""
+def test_an_old_submission_without_an_answer_is_forgotten_with_the_next_one_F2() -> None:
     core = Core(*room(), pod())
     attempts = core.graph.workloads.memory.attempts
     core.see(Attempt("old", core.now))
@@ -249,31 +235,27 @@ def test_a_submission_without_an_answer_is_forgotten_when_nobody_asks_for_it_any
     assert list(attempts) == ["next", "last"]
 
 
-def test_an_unfinished_listing_proves_nothing() -> None:
-    """F3: what half a listing did not name is still there."""
+def test_an_unfinished_listing_proves_nothing_F3() -> None:
     core = Core(node(), slurmd_pod(), slurm_node())
     core.see(ListingStarted("nodes", core.now, 1e9), Lost("nodes", "cut"), ListingEnded("nodes"))
     assert core.graph.nodes.get("kn1") is not None
     assert not core.graph.nodes.live
 
 
-def test_the_node_that_shared_only_its_name_is_cleaned_when_another_claims_it() -> None:
-    """M6: an annotation elsewhere takes the Slurm node; the namesake shows nothing of it."""
+def test_a_namesake_is_cleaned_when_another_node_claims_the_slurm_node_M6() -> None:
     named = node("n1", labels=("slurm", None, None, None))
     core = Core(named, node("kn1", slurm_node="n1"), slurm_node())
     cleaned = SetMetadata(reference_of(named), MANAGER_MIRROR, (), ())
     assert cleaned in core.wants()
 
 
-def test_conflicts_are_counted_for_the_metric() -> None:
-    """S16: how many hosts are claimed more than once."""
+def test_hosts_with_two_claims_are_counted_S16() -> None:
     core = Core(slurmd_pod(), slurmd_pod(name="b", uid="b"), slurm_node(), slurm_node("n2"))
     assert core.reconciler.contested() == 1
     assert core.wants("n1", RecordEvent)
 
 
-def test_the_same_holding_told_twice_is_one_fact() -> None:
-    """S19: the cluster is decided anew only when what is held changed."""
+def test_the_cluster_is_decided_again_only_when_what_is_held_changes_S19() -> None:
     core = Core(slurm_node())
     for _ in range(2):
         core.graph.keys.dirty.clear()
@@ -284,8 +266,7 @@ def test_the_same_holding_told_twice_is_one_fact() -> None:
     assert set(core.graph.keys.dirty) == {CLUSTER}
 
 
-def test_pods_that_have_no_slurm_node_yet_are_no_rivals_S16() -> None:
-    """A hostNetwork Pod without a Node claims nothing, however many there are."""
+def test_pods_without_a_slurm_node_are_no_rivals_S16() -> None:
     pods = [slurmd_pod("", name=name, uid=name, node_name="") for name in "ab"]
     core = Core(*pods, slurm_node(), node())
     assert not core.reconciler.contested()

@@ -86,8 +86,8 @@ def test_without_cpu_or_memory_there_is_no_job_P2(
 
 
 @pytest.mark.parametrize("grace_s", [0, 24])
-def test_a_grace_below_the_limit_is_taken_P3(grace_s: int) -> None:
-    """SUNK's own example: with KillWait 30 s the most is 24."""
+def test_a_grace_below_the_limit_is_accepted_P3(grace_s: int) -> None:
+    """With KillWait 30 s the limit is 24 s, as in the documentation of SUNK."""
     described(pod(grace_s=grace_s))
 
 
@@ -160,13 +160,14 @@ ANNOTATIONS: list[tuple[str, str, str, object]] = [
 ]
 
 
-def test_every_annotation_has_its_row_above_P4() -> None:
-    """A new one without a row would be taken for tested."""
+def test_every_annotation_stands_in_the_table_above_P4() -> None:
     assert {row[0] for row in ANNOTATIONS} == set(SETTINGS)
 
 
 @pytest.mark.parametrize(("name", "text", "field", "value"), ANNOTATIONS)
-def test_an_annotation_is_its_field_P4(name: str, text: str, field: str, value: object) -> None:
+def test_an_annotation_sets_its_field_and_nothing_else_P4(
+    name: str, text: str, field: str, value: object
+) -> None:
     description = described(pod(**{name: text}))
     assert getattr(description, field) == value
     changed = {field: getattr(JobDescription(), field)}
@@ -176,8 +177,8 @@ def test_an_annotation_is_its_field_P4(name: str, text: str, field: str, value: 
 
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("text", ["", "  "])
-def test_an_empty_annotation_is_none_P4(name: str, text: str) -> None:
-    """As templates make them."""
+def test_an_empty_annotation_counts_as_none_P4(name: str, text: str) -> None:
+    """Templates make such annotations."""
     assert described(pod(**{name: text})) == described(pod())
 
 
@@ -219,19 +220,19 @@ WRONG = [
 ]
 
 
-def test_every_annotation_has_its_wrong_form_above_P4() -> None:
+def test_every_annotation_stands_in_the_table_of_wrong_values_P4() -> None:
     assert {row[0] for row in WRONG} == set(SETTINGS)
 
 
 @pytest.mark.parametrize(("name", "text", "told"), WRONG)
-def test_a_wrong_form_is_told_with_what_is_allowed_P4(name: str, text: str, told: str) -> None:
+def test_a_wrong_value_is_refused_with_what_is_allowed_P4(name: str, text: str, told: str) -> None:
     message = refused(pod(**{name: text}))
     assert message.startswith(f"annotation sunk.coreweave.com/{name}: '{text[0]}"[:40].rstrip("\0"))
     assert told in message
     assert message.isprintable()
 
 
-def test_all_that_is_wrong_is_one_message_P4() -> None:
+def test_all_faults_are_one_message_P4() -> None:
     message = refused(
         pod(requests={}, grace_s=99, priority="high", timeout="soon", user_id="me", claims=True)
     )
@@ -241,8 +242,9 @@ def test_all_that_is_wrong_is_one_message_P4() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(sorted(SETTINGS)), st.text(), max_size=4), st.booleans())
-def test_no_text_of_an_annotation_raises_P4(texts: Mapping[str, str], policy: bool) -> None:
-    """A description or a message, whatever people write."""
+def test_any_text_of_an_annotation_is_a_description_or_a_message_P4(
+    texts: Mapping[str, str], policy: bool
+) -> None:
     configuration = configured(user_policy=(("team", ((0, 9),)),) if policy else None)
     outcome = describe([pod(**texts)], configuration)
     if isinstance(outcome, Invalid):
@@ -251,7 +253,7 @@ def test_no_text_of_an_annotation_raises_P4(texts: Mapping[str, str], policy: bo
 
 
 @given(st.from_regex(r"[0-9dhms:\- ]{1,14}", fullmatch=True))
-def test_no_time_is_zero_or_endless_P4(text: str) -> None:
+def test_no_time_limit_is_zero_or_endless_P4(text: str) -> None:
     outcome = describe([pod(timeout=text)], CONFIGURATION)
     if isinstance(outcome, JobDescription) and text.strip():
         assert 1 <= outcome.time_limit_min <= 52_560_000
@@ -274,8 +276,8 @@ POLICY = (("*", ((5, 5),)), ("batch", ()), ("team", ((0, 0), (1000, 1999))))
     ("namespace", "user"),
     [("team", "0"), ("team", ""), ("team", "1000"), ("team", "1999"), ("other", "5")],
 )
-def test_who_is_in_the_table_may_P5(namespace: str, user: str) -> None:
-    """Namespaces that are not named share the row `*`."""
+def test_a_user_in_the_policy_is_allowed_P5(namespace: str, user: str) -> None:
+    """Namespaces without a row use the row `*`."""
     one = pod(namespace=namespace, user_id=user)
     described(one, configuration=configured(user_policy=POLICY))
 
@@ -284,15 +286,14 @@ def test_who_is_in_the_table_may_P5(namespace: str, user: str) -> None:
     ("namespace", "user"),
     [("team", "1"), ("team", "2000"), ("team", "5"), ("other", ""), ("batch", "5")],
 )
-def test_who_is_not_in_the_table_may_not_P5(namespace: str, user: str) -> None:
-    """Not even as root by leaving the annotation out."""
+def test_a_user_not_in_the_policy_is_refused_P5(namespace: str, user: str) -> None:
+    """Also root, when the annotation is left out."""
     one = pod(namespace=namespace, user_id=user)
     message = refused(one, configuration=configured(user_policy=POLICY))
     assert f"namespace {namespace} may not run jobs as user {user or 0} (" in message
 
 
-def test_an_empty_table_allows_nobody_P5() -> None:
-    """And no table at all allows everybody."""
+def test_an_empty_policy_allows_nobody_and_no_policy_everybody_P5() -> None:
     assert "may not" in refused(pod(), configuration=configured(user_policy=()))
     described(pod(user_id="77"), configuration=configured(user_policy=None))
 
@@ -344,8 +345,8 @@ def test_the_exact_name_wins_over_the_pattern_P6() -> None:
         assert described(one, configuration=configuration).gres == (("fpga", 1),)
 
 
-def test_what_the_map_does_not_name_is_refused_P6() -> None:
-    """Ignored it would let two Pods share one device."""
+def test_a_resource_that_the_map_does_not_name_is_refused_P6() -> None:
+    """Two Pods could otherwise share one device."""
     message = refused(pod(requests={**SMALL, "nvidia.com/mig-1g.5gb": 1, "smarter/fuse": 1}))
     assert message == (
         "Slurm does not know nvidia.com/mig-1g.5gb, smarter/fuse: name it in --gres-map"
@@ -381,10 +382,10 @@ GPUS = {**SMALL, "nvidia.com/gpu": 8}
         ({"terms": (affine("H100", key="other"),)}, "gpu"),
     ],
 )
-def test_the_type_of_gpu_is_asked_for_where_only_one_will_do_P6(
+def test_a_gpu_type_is_requested_where_only_one_is_possible_P6(
     spec: Mapping[str, Any], name: str
 ) -> None:
-    """Several: no type here, the other hosts are excluded by P7."""
+    """With several possible types the other hosts are excluded by P7."""
     assert described(pod(requests=GPUS, **spec)).gres == ((name, 8),)
 
 
@@ -409,8 +410,8 @@ def test_without_gpus_the_type_says_nothing_P6() -> None:
     assert described(pod(terms=(affine("H100"),))).gres == ()
 
 
-def test_the_example_of_the_seed_is_its_job() -> None:
-    """The older page's manifest: a whole node, eight GPUs, affinity to a model."""
+def test_the_example_manifest_of_the_first_documentation_is_its_job() -> None:
+    """A whole node, eight GPUs, and affinity to a model."""
     requests = {"cpu": 110_000, "memory": 960 * GIB, "nvidia.com/gpu": 8, "rdma/ib": 1}
     terms = (Term((Requirement("gpu.nvidia.com/model", "In", ("H100_NVLINK_80GB",)),)),)
     annotations = {"account": "root", "comment": "A Kubernetes job", "exclusive": "none"}
@@ -478,8 +479,7 @@ def test_pinned_cpus_are_told_or_refused_P27() -> None:
 # --- G2, G5
 
 
-def test_the_largest_shape_stands_on_every_node_G5() -> None:
-    """Each resource by itself, whoever asks for it."""
+def test_each_node_gets_the_largest_request_of_any_member_G5() -> None:
     leader = pod("a", requests={"cpu": 500, "memory": 64 * GIB})
     worker = pod("b", requests={"cpu": 8000, "memory": GIB, "nvidia.com/gpu": 4})
     assert described(worker, leader, pod("c")) == JobDescription(
@@ -487,8 +487,7 @@ def test_the_largest_shape_stands_on_every_node_G5() -> None:
     )
 
 
-def test_whose_turn_it_is_does_not_matter_G5() -> None:
-    """Pods come in any order, and the job's digest must not depend on it."""
+def test_the_order_of_the_pods_does_not_matter_G5() -> None:
     many, few = pod("a", requests=GPUS), pod("b", requests={**SMALL, "nvidia.com/gpu": 1})
     assert described(many, few) == described(few, many)
     assert described(many, few).gres == (("gpu", 8),)
@@ -496,16 +495,15 @@ def test_whose_turn_it_is_does_not_matter_G5() -> None:
     assert refused(left, right) == refused(right, left)
 
 
-def test_what_one_member_says_holds_for_all_G5() -> None:
-    """Workers need not repeat the leader's annotations; whose turn it is does not matter."""
+def test_an_annotation_of_one_member_holds_for_all_G5() -> None:
     members = [pod("a"), pod("b", account="x"), pod("c", account="x", timeout="2h")]
     assert described(*members) == described(*reversed(members))
     assert described(*members).account == "x"
     assert described(*members).time_limit_min == 120
 
 
-def test_one_type_of_gpu_or_none_G5() -> None:
-    """Two types on one node there are not: P7 excludes what fits nobody."""
+def test_two_gpu_types_in_one_gang_are_no_type_G5() -> None:
+    """P7 excludes the hosts that cannot take every member."""
     h100, a100, free = (
         pod("a", requests=GPUS, terms=(affine("H100"),)),
         pod("b", requests=GPUS, terms=(affine("A100_PCIE_80GB"),)),
@@ -547,15 +545,14 @@ def test_members_with_one_fault_share_a_sentence_G2() -> None:
     assert second.startswith("Pods team/w0, team/w1, team/w2 and 3 more: cpu and memory")
 
 
-def test_a_claim_that_makes_no_sense_is_told_G1() -> None:
+def test_a_gang_with_an_invalid_annotation_is_refused_with_its_problem_G1() -> None:
     gang = Gang("annotation", "g", problem="gang-size 'x' is no number")
     assert refused(pod(gang=gang)) == "gang-size 'x' is no number"
     described(pod(gang=Gang("annotation", "g", 1)))
 
 
 @given(st.integers(1, 300))
-def test_a_message_fits_into_an_event(number: int) -> None:
-    """However many members say how different things; cut between characters."""
+def test_a_message_about_any_number_of_members_fits_into_an_event(number: int) -> None:
     members = [pod(f"p{i}", timeout=f"é{i}" * 20) for i in range(number)]
     assert len(refused(*members).encode()) <= MESSAGE_MAX
 
@@ -573,7 +570,7 @@ def test_a_message_is_counted_in_bytes() -> None:
 
 
 def test_the_digest_of_a_description_never_changes_P20() -> None:
-    """It stands in Slurm, and another version of ours must find it right."""
+    """It is stored in Slurm, and other versions of sunk-sync compare with it."""
     assert digest(JobDescription()) == "4f53cda14f53cda1"
     full = JobDescription(
         slurm_nodes=2, cpus=3, gres=(("gpu", 1),), account="ä", priority=0, time_limit_min=5
@@ -605,8 +602,8 @@ def test_every_field_counts_P20(field: str) -> None:
 
 
 @pytest.mark.parametrize("field", JobDescription.__struct_fields__)
-def test_a_waiting_job_is_given_what_slurm_really_changes_P20(field: str) -> None:
-    """For the rest it must be another job: Slurm says yes and does nothing, or something else."""
+def test_a_waiting_job_is_updated_only_in_fields_that_slurm_really_changes_P20(field: str) -> None:
+    """In other fields Slurm reports success and changes nothing, or changes something else."""
     given = {"comment", "constraints", "prefer", "reservation", "working_directory"}
     given |= {"required_nodes", "excluded_nodes"}
     new = digest(other(field))
@@ -627,7 +624,7 @@ def test_a_waiting_job_is_given_what_slurm_really_changes_P20(field: str) -> Non
         ({"time_limit_min": 5}, {}, False),
     ],
 )
-def test_what_slurm_cannot_forget_needs_another_job_P20(
+def test_a_value_that_slurm_cannot_remove_needs_another_job_P20(
     old: dict[str, Any], new: dict[str, Any], *, can: bool
 ) -> None:
     assert can_update(digest(JobDescription(**old)), digest(JobDescription(**new))) == can

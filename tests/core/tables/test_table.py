@@ -18,39 +18,35 @@ def table(*rows: Node, order: float = 10, now: float = 0) -> Table[Node]:
 
 
 @pytest.mark.parametrize(("order", "row"), [(9, A), (10, B), (11, B)])
-def test_an_older_answer_never_overrules_a_newer_one(order: float, row: Node) -> None:
-    """F3: events come twice and out of turn."""
+def test_an_older_answer_does_not_replace_a_newer_one_F3(order: float, row: Node) -> None:
     known = table(A)
     known.put("a", B, order=order, now=1)
     assert known.get("a") == row
 
 
-def test_an_equal_row_is_no_change_but_newer_knowledge() -> None:
-    """Equal facts end here; an answer between the two is stale now."""
+def test_an_equal_row_is_no_change_but_newer() -> None:
     known = table(A)
     assert known.put("a", A, order=20, now=1) == (A, False)
     assert known.put("a", B, order=15, now=2) == (A, False)
 
 
 @pytest.mark.parametrize(("order", "known"), [(5, False), (29, False), (31, True)])
-def test_what_was_deleted_does_not_come_back_by_an_old_answer(order: float, known: bool) -> None:
-    """An answer asked before the deletion is older than it."""
+def test_an_old_answer_does_not_restore_a_deleted_row(order: float, known: bool) -> None:
     rows = table(A)
     assert rows.remove("a", uid=A.uid, order=30, now=1) == A
     rows.put("a", A, order=order, now=2)
     assert (rows.get("a") is not None) is known
 
 
-def test_a_deletion_of_another_uid_or_an_older_one_takes_nothing() -> None:
-    """The successor of the same name stays; a deletion that is old news is none."""
+def test_a_deletion_of_another_uid_or_an_older_one_removes_nothing() -> None:
     rows = table(A, order=10)
     assert rows.remove("a", uid="another", order=30, now=1) is None
     assert rows.remove("a", uid=A.uid, order=9, now=1) is None
     assert rows.get("a") == A
 
 
-def test_a_deletion_of_what_is_unknown_is_remembered() -> None:
-    """Its creation may still be under way; the same deletion twice is one."""
+def test_a_deletion_of_an_unknown_row_is_remembered_once() -> None:
+    """Its creation may still be under way."""
     rows = table()
     assert rows.remove("a", uid="u", order=30, now=1) is None
     assert rows.remove("a", uid="u", order=30, now=50) is None
@@ -59,7 +55,6 @@ def test_a_deletion_of_what_is_unknown_is_remembered() -> None:
 
 
 def test_deletions_are_forgotten_after_a_while() -> None:
-    """Memory is bounded by what was deleted lately."""
     rows = table()
     for number in range(50):
         rows.remove(f"n{number}", uid="u", order=number, now=number)
@@ -69,8 +64,7 @@ def test_deletions_are_forgotten_after_a_while() -> None:
     assert len(rows._gone) == 70
 
 
-def test_a_complete_listing_takes_away_what_it_did_not_name() -> None:
-    """But not what became known by a newer answer meanwhile."""
+def test_a_complete_listing_removes_older_rows_that_it_does_not_name() -> None:
     rows = table(node("a"), node("b"), node("c"))
     rows.start_listing(begun_s=5, order=20)
     rows.put("a", node("a"), order=10, now=6)
@@ -79,8 +73,8 @@ def test_a_complete_listing_takes_away_what_it_did_not_name() -> None:
     assert (rows.listed, rows.live, rows.blind, rows.listed_s) == (True, True, False, 5)
 
 
-def test_what_a_write_of_ours_showed_during_the_listing_survives_it() -> None:
-    """A Slurm listing asked for before our write was answered says nothing of it."""
+def test_a_row_written_during_a_listing_survives_it() -> None:
+    """A Slurm listing that was asked for before the write does not contain it."""
     rows: Table[SlurmNode] = Table()
     rows.put("n1", slurm_node(), order=1, now=1)
     rows.start_listing(begun_s=2, order=2)
@@ -92,8 +86,8 @@ def test_what_a_write_of_ours_showed_during_the_listing_survives_it() -> None:
     assert "DRAIN" in row.state
 
 
-def test_orders_that_begin_anew_are_believed_by_a_listing() -> None:
-    """The API server was restored from a backup: resourceVersions are lower than what we knew."""
+def test_lower_orders_are_accepted_from_a_listing() -> None:
+    """The API server was restored from a backup."""
     rows = table(node("a"), node("b"), order=1000)
     rows.remove("c", uid="uid-c", order=1001, now=1)
     rows.start_listing(begun_s=5, order=50)
@@ -107,8 +101,7 @@ def test_orders_that_begin_anew_are_believed_by_a_listing() -> None:
     assert rows.get("b") is not None, "the backup did not know it, then it was made again"
 
 
-def test_a_broken_listing_counts_for_nothing() -> None:
-    """F3, F4: half an answer shows no absence, and a source once listed stays so."""
+def test_a_listing_that_broke_off_removes_nothing_F3_F4() -> None:
     rows = table(A)
     rows.start_listing(begun_s=5, order=20)
     rows.lose("cut", blind=False)
@@ -128,8 +121,7 @@ def test_a_broken_listing_counts_for_nothing() -> None:
     )
 
 
-def test_confirming_what_was_never_listed_proves_nothing() -> None:
-    """A watch without a listing shows what changes, not what is there."""
+def test_a_confirmation_without_a_listing_proves_nothing() -> None:
     rows = table()
     rows.lose("x", blind=True)
     rows.confirm(5)
@@ -146,15 +138,13 @@ def test_confirming_what_was_never_listed_proves_nothing() -> None:
     ],
     ids=["readiness", "another object", "a cordon", "labels"],
 )
-def test_the_time_of_readiness_moves_only_with_it(after: Node, since: float) -> None:
-    """S4, S8: graces count from the moment of the turn."""
+def test_the_time_of_readiness_changes_only_with_readiness_S4_S8(after: Node, since: float) -> None:
     rows = table(A, now=1)
     rows.put("a", after, order=20, now=5)
     assert rows.entries["a"].since_s == since
 
 
-def test_the_last_word_of_a_row_has_its_time() -> None:
-    """Whoever asked before it learnt nothing about now."""
+def test_the_time_of_the_last_news_of_a_row_is_known() -> None:
     rows = table(A, now=3)
     assert rows.last_news_s("a") == 3
     rows.remove("a", uid=A.uid, order=20, now=4)
@@ -163,8 +153,7 @@ def test_the_last_word_of_a_row_has_its_time() -> None:
     assert list(rows.rows()) == []
 
 
-def test_an_answer_to_a_write_is_not_a_word_of_the_listing_under_way_F3() -> None:
-    """The object was deleted before the listing was asked for; our older answer comes meanwhile."""
+def test_an_answer_to_a_write_is_not_part_of_the_listing_under_way_F3() -> None:
     rows = table(A, order=10)
     rows.start_listing(begun_s=5, order=30)
     rows.put("a", B, order=20, now=6, named=False)
@@ -172,7 +161,6 @@ def test_an_answer_to_a_write_is_not_a_word_of_the_listing_under_way_F3() -> Non
 
 
 def test_an_answer_to_a_write_does_not_hide_that_its_pod_left_the_selector_F3() -> None:
-    """The answer is newer than the event, and came before it."""
     pod = slurmd_pod()
     core = Core(node(), pod, slurm_node())
     left = core.graph.slurmd_pods.entries["slurm/" + pod.name].order + 1
@@ -183,7 +171,7 @@ def test_an_answer_to_a_write_does_not_hide_that_its_pod_left_the_selector_F3() 
 
 @pytest.mark.parametrize("kube", [True, False])
 def test_an_answer_to_a_write_outlives_only_a_listing_without_selector_F3(kube: bool) -> None:
-    """A Pod may have left the selector; a Slurm node that was just written is there."""
+    """A Pod may have left the selector; a Slurm node that was just written exists."""
     rows: Table[Node | SlurmNode] = Table()
     row = A if kube else slurm_node("a")
     rows.put("a", row, order=10, now=0)
@@ -193,14 +181,12 @@ def test_an_answer_to_a_write_outlives_only_a_listing_without_selector_F3(kube: 
 
 
 def test_an_answer_to_a_write_never_adds_a_row_F3() -> None:
-    """A Pod left our selector; the answer to a PATCH of it does not bring it back."""
     core = Core(slurm_node())
     core.see(WriteEcho(slurmd_pod(), 99.0, core.now))
     assert core.graph.slurmd_pods.get("slurm/slurmd-n1") is None
 
 
-def test_an_answer_freshens_the_row_that_it_is_of() -> None:
-    """Of every kind of row."""
+def test_an_answer_to_a_write_updates_its_row_of_every_kind() -> None:
     core = Core(node(), slurmd_pod(), slurm_node())
     workload = Pod(namespace="a", name="b", uid="c")
     core.see(workload)
@@ -215,8 +201,8 @@ def test_an_answer_freshens_the_row_that_it_is_of() -> None:
     assert core.graph.pods.get("a/b") != workload
 
 
-def test_a_listing_asked_for_earlier_that_ends_later_takes_nothing_back_S19() -> None:
-    """A second look by the breaker beside a watch that lists anew (simulator, seed 30914)."""
+def test_an_earlier_listing_that_ends_later_changes_no_time_S19() -> None:
+    """Simulator, seed 30914: the breaker asked for a listing beside a watch that listed again."""
     table: Table[Node] = Table()
     for begun_s in (10.0, 9.0):
         table.start_listing(begun_s=begun_s, order=begun_s)

@@ -44,36 +44,32 @@ def test_the_lists_are_those_of_two_versions() -> None:
 
 
 @pytest.mark.parametrize("reason", EVERY_REASON)
-def test_every_reason_has_its_words_and_keeps_its_name(reason: str) -> None:
-    """P1: whoever knows Slurm still finds the name that Slurm uses."""
+def test_every_reason_has_its_words_and_keeps_its_name_P1(reason: str) -> None:
     words = in_words(reason)
     assert reason in REASONS or limit(reason)
     assert words.text.endswith(f" ({reason})")
     assert words.advice
 
 
-def test_a_reason_has_one_meaning() -> None:
-    """None is both in the table and made of parts, and the table has no name of no Slurm."""
+def test_a_reason_is_in_the_table_or_made_of_parts_but_not_both() -> None:
     assert not [reason for reason in REASONS if limit(reason)]
     assert set(REASONS) <= set(EVERY_REASON)
 
 
 @pytest.mark.parametrize("number", EVERY_ERROR)
-def test_every_error_has_its_words_and_keeps_its_number(number: int) -> None:
-    """P10: Slurm's number and text."""
+def test_every_error_has_its_words_and_keeps_its_number_P10(number: int) -> None:
     words = error_in_words(number, "Some text of Slurm")
     assert meaning(number)
     assert f": Some text of Slurm ({number})" in words.text
     assert words.advice
 
 
-def test_errors_with_a_row_exist() -> None:
+def test_every_error_in_the_table_exists() -> None:
     """-1 and 0 are slurmrestd's for no number, 11 is EAGAIN."""
     assert set(ERRORS) - {-1, 0, 11} <= set(EVERY_ERROR)
 
 
-def test_every_range_is_reached() -> None:
-    """A range that others hide would never be shown."""
+def test_every_range_of_errors_is_used() -> None:
     rows = [meaning(number) for number in EVERY_ERROR if number not in ERRORS]
     assert [row for row in RANGES.values() if row not in rows] == []
 
@@ -111,7 +107,7 @@ def test_words_are_clauses_of_one_line() -> None:
         ("", "slurmctld has not considered the job yet (None)", "wait"),
     ],
 )
-def test_some_reasons(reason: str, text: str, whose: str) -> None:
+def test_a_reason_says_what_is_missing_and_who_can_act(reason: str, text: str, whose: str) -> None:
     words = in_words(reason)
     assert text in words.text
     assert words.whose == whose
@@ -124,19 +120,18 @@ def test_a_limit_of_a_later_slurm_is_read_by_its_parts() -> None:
 @pytest.mark.parametrize(
     "reason", ["MaxMemPerLimit", "MaxPoweredUpNodes", "Max", "QOSGrp", "qosgrp"]
 )
-def test_what_only_looks_like_a_limit_is_none(reason: str) -> None:
+def test_a_name_that_only_looks_like_a_limit_is_none(reason: str) -> None:
     assert limit(reason) is None
 
 
-def test_an_unknown_reason_is_not_lost() -> None:
-    """P1: a later Slurm may have more of them."""
+def test_an_unknown_reason_is_shown_by_its_name_P1() -> None:
     words = in_words("MoonPhase")
     assert words.text == "Slurm gives the reason MoonPhase"
     assert words.whose == "operator"
 
 
-def test_what_slurm_adds_to_a_reason_is_kept() -> None:
-    """As squeue and state_description show it."""
+def test_details_after_a_reason_are_kept() -> None:
+    """As squeue and state_description show them."""
     words = in_words("(ReqNodeNotAvail, UnavailableNodes:n[1-2])")
     assert words.text.endswith("(ReqNodeNotAvail, UnavailableNodes:n[1-2])")
     assert "needs by name" in words.text
@@ -151,15 +146,15 @@ def test_an_error_says_who_refused_and_why() -> None:
     assert words.whose == "user"
 
 
-def test_an_error_that_passes_is_no_refusal() -> None:
-    """2007 is 26.05's for too many jobs, 11 is 24.11's for the same."""
+def test_a_passing_error_is_no_refusal() -> None:
+    """2007 is 26.05's number for too many jobs, 11 is 24.11's."""
     for number in (11, 2007, 2016, 1800):
         words = error_in_words(number, "Some text")
         assert words.whose == "wait"
         assert words.text == f"Slurm did not accept the job now: Some text ({number})"
 
 
-def test_an_unknown_error_is_not_lost() -> None:
+def test_an_unknown_error_is_shown_with_its_number() -> None:
     words = error_in_words(31337, "The moon is full")
     assert words.text == "Slurm refused the job: The moon is full (31337)"
     assert words.whose == "operator"
@@ -175,19 +170,18 @@ def test_an_unknown_error_is_not_lost() -> None:
         "no such: Job update requested failed: Invalid partition (2000)",
     ],
 )
-def test_only_what_says_why_is_said_and_the_number_once(text: str) -> None:
-    """As `slurm.answers.Failure` and slurmrestd spell it."""
+def test_prefixes_of_an_error_are_dropped_and_its_number_comes_once(text: str) -> None:
+    """As `SlurmError` and slurmrestd spell it."""
     assert error_in_words(2000, text).text == "Slurm refused the job: Invalid partition (2000)"
 
 
-def test_the_number_comes_once_though_it_is_not_the_last() -> None:
+def test_the_number_comes_once_even_when_it_is_not_the_last() -> None:
     words = error_in_words(2000, "Invalid partition (2000); something else (2001)")
     assert words.text.count("(2000)") == 1
     assert words.text.endswith("(2001)")
 
 
-def test_what_we_refuse_ourselves_has_no_number() -> None:
-    """`slurm.job_body.refusal`."""
+def test_a_refusal_by_sunk_sync_itself_has_no_number() -> None:
     words = error_in_words(0, "slurmrestd v0.0.42 knows no external jobs (from v0.0.43 on)")
     assert words.text.endswith("no external jobs (from v0.0.43 on)")
     assert words.advice.startswith("sunk-sync did not ask Slurm")
@@ -205,8 +199,7 @@ def waiting(*, reason: str = "Resources", job: str = "7", ahead: int = 0, age_s:
     return waiting_message(reason, job, ahead=ahead, age_s=age_s)
 
 
-def test_the_message_of_a_waiting_pod_has_its_job_the_reason_and_its_queue_position() -> None:
-    """P1, P26."""
+def test_the_message_of_a_waiting_pod_has_job_reason_and_queue_position_P1_P26() -> None:
     assert waiting(ahead=12, age_s=3) == (
         "Slurm job 7 waits: the nodes that could take it are in use, drained, down or reserved"
         " (Resources); it starts when enough nodes are free; if that never happens, request less."
@@ -214,8 +207,7 @@ def test_the_message_of_a_waiting_pod_has_its_job_the_reason_and_its_queue_posit
     )
 
 
-def test_the_message_of_a_pod_without_a_job_says_that_it_will_get_one() -> None:
-    """P26: among 1,000 others."""
+def test_the_message_of_a_pod_without_a_job_says_that_it_will_get_one_P26() -> None:
     assert waiting(job="", ahead=1000) == (
         "No Slurm job yet: sunk-sync will submit one. At least 1,000 other Pods wait ahead of it."
     )
@@ -236,8 +228,7 @@ def test_the_message_of_a_pod_without_a_job_says_that_it_will_get_one() -> None:
         (98765, "At least 1,000 other Pods wait"),
     ],
 )
-def test_the_queue_position_is_shown_in_powers_of_ten(ahead: int, said: str) -> None:
-    """P26."""
+def test_the_queue_position_is_shown_in_powers_of_ten_P26(ahead: int, said: str) -> None:
     assert waiting(ahead=ahead).endswith(f". {said} ahead of it.")
 
 
@@ -254,20 +245,18 @@ def test_the_queue_position_is_shown_in_powers_of_ten(ahead: int, said: str) -> 
         (1e9, "more than a day ago"),
     ],
 )
-def test_an_old_reason_is_shown_with_its_age(age_s: float, said: str) -> None:
-    """P26: as last read."""
+def test_an_old_reason_is_shown_with_its_age_P26(age_s: float, said: str) -> None:
     assert waiting(age_s=age_s).count(f" Slurm gave this reason {said}.") == bool(said)
     assert ("Slurm gave this reason" in waiting(age_s=age_s)) is bool(said)
 
 
-def test_the_message_seldom_changes() -> None:
-    """P26: every change is a write."""
+def test_the_message_seldom_changes_P26() -> None:
+    """Each change is a write."""
     messages = {waiting(ahead=n, age_s=t) for n in range(1500) for t in (0, 30, 59)}
     assert len(messages) == 5
 
 
-def test_every_waiting_message_is_whole() -> None:
-    """Nothing of ours is so long that the end with who is ahead is cut off."""
+def test_no_reason_is_so_long_that_the_queue_position_is_cut_off() -> None:
     for reason in EVERY_REASON:
         assert waiting(reason=reason, ahead=1000, age_s=1e6).endswith("ahead of it.")
 
@@ -295,7 +284,7 @@ def test_a_long_text_of_many_bytes_is_cut_between_characters() -> None:
 
 
 def test_the_page_is_current() -> None:
-    """docs/pending.md is made from the tables: `python -m tools.pending_page` renews it."""
+    """`python -m tools.pending_page` writes docs/pending.md anew."""
     assert pending_page.FILE.read_text(encoding="utf-8") == pending_page.renewed()
 
 

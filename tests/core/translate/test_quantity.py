@@ -48,7 +48,7 @@ SUFFIXES = {
     ],
 )
 def test_a_quantity_is_counted_as_kubernetes_does_P6(text: str, cpu: int, bytes_: int) -> None:
-    """P6: cpu in thousandths, all else in whole units, rounded up, at most 2^63 - 1."""
+    """CPUs in thousandths, other resources in whole units, rounded up, at most 2^63 - 1."""
     assert counted("cpu", nanos(text)) == cpu
     assert counted("memory", nanos(text)) == bytes_
 
@@ -58,8 +58,8 @@ def test_a_quantity_is_counted_as_kubernetes_does_P6(text: str, cpu: int, bytes_
     ["", ".", "+", "m", "1x", "1 ", " 1", "1KI", "1K", "1ki", "1e", "1e1.5", "--1", "1.2.3",
      "0x10", "1_000", "\u0661", "1\n", "1mi", "9" * 65, "NaN", "inf"],
 )  # fmt: skip
-def test_nonsense_is_no_quantity(text: str) -> None:
-    """A ValueError, which makes one object unreadable and no other."""
+def test_text_that_is_no_quantity_raises_value_error(text: str) -> None:
+    """So one object is unreadable, and no other."""
     with pytest.raises(ValueError, match="no quantity"):
         nanos(text)
 
@@ -70,7 +70,6 @@ def test_nonsense_is_no_quantity(text: str) -> None:
     suffix=st.sampled_from(list(SUFFIXES)),
 )
 def test_no_digit_is_lost_P6(whole: int, part: str, suffix: str) -> None:
-    """P6: against fractions, which know no rounding."""
     text = f"{whole}.{part}{suffix}" if part else f"{whole}{suffix}"
     exact = Fraction(f"{whole}.{part or 0}") * SUFFIXES[suffix] * NANO
     assert nanos(text) == min(math.ceil(exact), AMOUNT_MAX * NANO)
