@@ -28,11 +28,7 @@ from sunk_sync.core.workloads import edges as workload_module
 from sunk_sync.core.workloads.edges import WorkloadEdges
 from tests.core import rare_edges
 from tests.core.checks import HistoryError
-from tests.core.graph.test_graph import (
-    CLUSTER_EDGE,
-    a_removed_pod_is_no_longer_unselected_news,
-    an_answer_older_than_the_news_proves_nothing,
-)
+from tests.core.graph import test_graph
 from tests.core.history import History
 from tests.core.workload_history import WorkloadHistory
 
@@ -154,7 +150,7 @@ WORKLOAD_NAMES = [
 HOST_ANSWERS = host_answers()
 EDGES = edges()
 NAMES = [f"{name}:{source}" for name, _, source in EDGES]
-RARE = CLUSTER_EDGE
+RARE = test_graph.CLUSTER_EDGE
 """The one edge that histories hardly ever need: a scripted test of test_graph.py guards it."""
 
 
@@ -215,14 +211,14 @@ def test_the_rare_edge_that_is_dropped_is_noticed(monkeypatch: pytest.MonkeyPatc
     """The edge that the histories miss is guarded by a test of its own."""
     drop(EDGES[NAMES.index(RARE)], monkeypatch)
     with pytest.raises(HistoryError, match="oracle"):
-        a_removed_pod_is_no_longer_unselected_news()
+        test_graph.test_a_listed_pod_does_not_count_as_missed_by_the_selector_S20()
 
 
 def test_a_stale_answer_that_counts_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """S7: too rare for the histories; a scripted test guards it."""
     monkeypatch.setattr(Table, "last_news_s", lambda *_: 0.0)
     with pytest.raises(AssertionError):
-        an_answer_older_than_the_news_proves_nothing()
+        test_graph.test_a_read_from_before_the_pod_was_last_seen_proves_nothing_S7()
 
 
 def test_a_claim_that_is_kept_too_long_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The last word before a push: what may not go yet, and the breaker (S19)."""
+"""Which wanted writes policy keeps back, and the breaker (S19)."""
 
 from typing import Any
 
@@ -17,29 +17,37 @@ from sunk_sync.core.model.actions import (
     Undrain,
 )
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import Confirmed, GetResult, Holding, Lost, Row, Source
+from sunk_sync.core.model.facts import Confirmed, Holding, Lost, Row, Source
 from sunk_sync.core.model.keys import CLUSTER, host_key
 from sunk_sync.core.model.names import DRAINED, MANAGER_MIRROR, MANAGER_RETIRE
 from sunk_sync.core.model.verdict import Verdict
 from sunk_sync.core.policy import HELD_AGAIN_S, MINUTE_S, Breaker, Policy, drain_limit
-from tests.kit.build import Core, deleted, listing, marked, node, slurm_node, slurmd_pod
+from tests.kit.build import Core, deleted, marked, node, slurm_node, slurmd_pod
 
 SOURCES: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
 
 
+def hosts(count: int) -> list[str]:
+    return [f"n{i}" for i in range(count)]
+
+
 def unready(count: int, **chosen: Any) -> Core:
-    """So many hosts whose Pods are not ready for long enough."""
-    names = [f"n{i}" for i in range(count)]
-    rows = [row for name in names for row in (slurmd_pod(name, ready=False), slurm_node(name))]
-    nodes = [node(f"k{name}") for name in names]
-    core = Core(*rows, *nodes, **chosen)
+    """Make so many hosts whose Pods have not been ready for longer than the grace."""
+    rows: list[Row] = []
+    for name in hosts(count):
+        rows += [node(f"k{name}"), slurmd_pod(name, ready=False), slurm_node(name)]
+    core = Core(*rows, **chosen)
     core.wait(6)
     return core
 
 
 def drained(core: Core, count: int) -> set[str]:
-    """Hosts whose drain may go, of so many."""
-    return {f"n{i}" for i in range(count) if core.allowed(f"n{i}", Drain)}
+    """Return which of so many hosts may be drained."""
+    return {name for name in hosts(count) if core.allowed(name, Drain)}
+
+
+def held(core: Core) -> int:
+    return core.graph.holding.count if core.graph.holding else 0
 
 
 def carry_out(core: Core, names: set[str]) -> None:
@@ -48,30 +56,27 @@ def carry_out(core: Core, names: set[str]) -> None:
 
 
 def relist(core: Core, count: int) -> None:
-    """A second complete listing of both sources that agrees."""
-    core.now += 1
-    names = [f"n{i}" for i in range(count)]
-    core.see_listing("nodes", *[node(f"k{name}") for name in names])
-    core.now += 0.1
-    pods = [slurmd_pod(name, ready=False) for name in names]
-    core.see_listing("slurmd_pods", *pods)
+    """List both sources once more, without a change."""
+    core.see_listing("nodes", *[node(f"k{name}") for name in hosts(count)], after_s=1)
+    pods = [slurmd_pod(name, ready=False) for name in hosts(count)]
+    core.see_listing("slurmd_pods", *pods, after_s=0.1)
 
 
 @pytest.mark.parametrize("missing", SOURCES)
 def test_nothing_is_written_before_every_source_was_listed_S20(missing: Source) -> None:
     core = Core(listed=False)
-    rows: dict[Source, list[Row]] = {
-        "nodes": [node(unschedulable=True)],
-        "slurmd_pods": [slurmd_pod()],
-        "slurm_nodes": [slurm_node()],
+    rows: dict[Source, Row] = {
+        "nodes": node(unschedulable=True),
+        "slurmd_pods": slurmd_pod(),
+        "slurm_nodes": slurm_node(),
     }
-    for source in SOURCES:
+    for source, row in rows.items():
         if source != missing:
-            core.see(*listing(source, *rows[source]))
-    core.see(*[row for rows_ in rows.values() for row in rows_])
+            core.see_listing(source, row)
+    core.see(*rows.values())
     assert core.wants("n1", Drain)
     assert not core.allowed("n1")
-    core.see(*listing(missing, *rows[missing]))
+    core.see_listing(missing, rows[missing])
     assert core.allowed("n1", Drain)
 
 
@@ -102,8 +107,8 @@ def test_annotations_are_written_while_a_source_cannot_be_read_F4() -> None:
     core = Core(node(), slurmd_pod(), slurm_node())
     core.see(Lost("nodes", "broken"))
     core.see(slurm_node("n1", "IDLE+DRAIN", reason="fan"))
-    shown = core.allowed("n1", SetMetadata)
-    assert {one.manager for one in shown if one.annotations} == {MANAGER_MIRROR}
+    written = core.allowed("n1", SetMetadata)
+    assert {want.manager for want in written if want.annotations} == {MANAGER_MIRROR}
 
 
 def test_no_pod_is_marked_as_drained_while_slurm_cannot_be_read_S6() -> None:
@@ -111,19 +116,19 @@ def test_no_pod_is_marked_as_drained_while_slurm_cannot_be_read_S6() -> None:
     ours = slurm_node("n1", "IDLE+DRAIN", reason="k8s: pod pending deletion: roll")
     core = Core(node(), slurmd_pod(), ours)
 
-    def told() -> list[tuple[tuple[str, str], ...]]:
+    def annotations() -> list[tuple[tuple[str, str], ...]]:
         wants = core.allowed("n1", SetMetadata)
         return [one.annotations for one in wants if one.manager == MANAGER_RETIRE]
 
     core.see(Lost("slurm_nodes", "down"))
     core.see(slurmd_pod(pending_deletion="roll"))
-    assert told() == []
+    assert annotations() == []
     core.see(Confirmed("slurm_nodes", core.now))
-    assert told() == [((DRAINED, "true"),)]
+    assert annotations() == [((DRAINED, "true"),)]
     core.see(slurmd_pod(pending_deletion="roll", drained=True))
     core.see(Lost("slurm_nodes", "down"))
     core.see(slurmd_pod(drained=True))
-    assert told() == [()]
+    assert annotations() == [()]
 
 
 def test_a_dry_run_keeps_every_write_and_allows_reads() -> None:
@@ -131,57 +136,41 @@ def test_a_dry_run_keeps_every_write_and_allows_reads() -> None:
     core = Core(node("n1", unschedulable=True), pod, slurm_node(), dry_run=True)
     core.see(deleted("slurmd_pods", pod))
     assert core.wants("n1", Drain)
-    kept = core.reconciler.standing[host_key("n1")].kept
-    assert {one.why for one in kept} == {"dry run"}
+    assert {one.why for one in core.reconciler.standing[host_key("n1")].kept} == {"dry run"}
     assert {type(want) for want in core.allowed("n1")} == {GetObject}
-    plain = Core(node(unschedulable=True), slurmd_pod(), slurm_node(), dry_run=True)
-    assert plain.wants("n1", Drain, SetConditions)
-    assert not plain.allowed("n1")
-
-
-def test_a_dry_run_is_the_reason_why_an_undrain_is_kept() -> None:
-    ours = slurm_node("n1", "IDLE+DRAIN", reason="k8s: node cordoned")
-    core = Core(node(), slurmd_pod(), ours, dry_run=True)
-    kept = core.reconciler.standing[host_key("n1")].kept
-    assert [one.why for one in kept if isinstance(one.action, Undrain)] == ["dry run"]
-
-
-def test_a_dry_run_allows_reads_and_listings() -> None:
-    core = Core(slurm_node(), dry_run=True)
     verdict = Verdict((GetObject("Pod", "slurm", "p", 0.0), Relist("nodes", 1.0)))
     screened = Policy().screen(core.graph, host_key("n1"), verdict, now=core.now)
     assert screened.allowed == verdict.wants
 
 
-def test_a_dry_run_keeps_cordons() -> None:
-    core = Core(
-        node(),
-        slurmd_pod(),
-        slurm_node("n1", "IDLE+DRAIN", reason="fan"),
-        dry_run=True,
-        cordon_on_slurm_drain=True,
-    )
-    assert core.wants("n1", Cordon)
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [("k8s: node cordoned", Undrain), ("fan", Cordon), ("fan", SetConditions)],
+)
+def test_a_dry_run_keeps_undrains_cordons_and_conditions(reason: str, kind: type) -> None:
+    slurm = slurm_node("n1", "IDLE+DRAIN", reason=reason)
+    core = Core(node(), slurmd_pod(), slurm, dry_run=True, cordon_on_slurm_drain=True)
+    assert core.wants("n1", kind)
     assert not core.allowed("n1")
+    kept = core.reconciler.standing[host_key("n1")].kept
+    assert {one.why for one in kept if isinstance(one.action, kind)} == {"dry run"}
 
 
 @pytest.mark.parametrize(
-    ("chosen", "hosts", "limit"), [(None, 5, 20), (None, 300, 30), (7, 300, 7), (0, 5, 0)]
+    ("chosen", "count", "limit"), [(None, 5, 20), (None, 300, 30), (7, 300, 7), (0, 5, 0)]
 )
 def test_the_limit_is_the_setting_or_the_greater_of_20_and_a_tenth_S19(
-    chosen: int | None, hosts: int, limit: int
+    chosen: int | None, count: int, limit: int
 ) -> None:
-    names = [f"n{i}" for i in range(hosts)]
-    rows = [row for name in names for row in (slurmd_pod(name), slurm_node(name))]
+    rows = [row for name in hosts(count) for row in (slurmd_pod(name), slurm_node(name))]
     assert drain_limit(Core(*rows, max_drains_per_minute=chosen).graph) == limit
 
 
 def test_drains_beyond_the_limit_are_held_and_listings_asked_for_S19() -> None:
     core = unready(12, max_drains_per_minute=5)
     assert len(drained(core, 12)) == 5
-    assert core.graph.holding is not None
-    assert core.graph.holding.count == 7
-    relists = [w for w in core.decided(CLUSTER).wants if isinstance(w, Relist)]
+    assert held(core) == 7
+    relists = [want for want in core.decided(CLUSTER).wants if isinstance(want, Relist)]
     assert {want.source for want in relists} == {"nodes", "slurmd_pods"}
 
 
@@ -197,10 +186,9 @@ def test_neither_time_nor_a_resumed_watch_releases_held_drains_S19() -> None:
 
 def test_a_second_listing_releases_held_drains_at_the_limit_S19() -> None:
     core = unready(12, max_drains_per_minute=5)
-    for expected, held in ((5, 7), (5, 2), (2, 0)):
+    for allowed, rest in ((5, 7), (5, 2), (2, 0)):
         now = drained(core, 12)
-        assert len(now) == expected
-        assert (core.graph.holding.count if core.graph.holding else 0) == held
+        assert (len(now), held(core)) == (allowed, rest)
         carry_out(core, now)
         relist(core, 12)
         core.wait(MINUTE_S)
@@ -212,19 +200,17 @@ def test_a_new_drain_does_not_go_before_held_ones_S19() -> None:
     core = unready(6, max_drains_per_minute=5)
     carry_out(core, drained(core, 6))
     core.wait(MINUTE_S)
-    late = "n6"
-    core.see(slurm_node(late), node("kn6"), slurmd_pod(late, ready=False))
+    core.see(slurm_node("n6"), node("kn6"), slurmd_pod("n6", ready=False))
     core.wait(6)
-    assert not core.allowed(late, Drain)
-    held = next(name for name in (f"n{i}" for i in range(6)) if core.wants(name, Drain))
-    core.see(slurmd_pod(held))
-    assert core.graph.holding is not None
-    assert core.graph.holding.count == 1
+    assert not core.allowed("n6", Drain)
+    first = next(name for name in hosts(6) if core.wants(name, Drain))
+    core.see(slurmd_pod(first))
+    assert held(core) == 1
 
 
 def test_the_reason_of_a_held_drain_names_the_limit_S19() -> None:
     core = unready(2, max_drains_per_minute=1)
-    kept = [one for i in range(2) for one in core.reconciler.standing[host_key(f"n{i}")].kept]
+    kept = [one for name in hosts(2) for one in core.reconciler.standing[host_key(name)].kept]
     assert [one.why for one in kept] == [
         "more than 1 such drains a minute: held until a second listing agrees"
     ]
@@ -238,6 +224,7 @@ def test_a_listing_releases_drains_that_were_held_before_it_began_S19(
 ) -> None:
     breaker = Breaker()
     assert not breaker.admit("n1", limit=0, listed_s=0.0, now=100.0)
+    assert breaker.again_s(100.0) == 100.0 + HELD_AGAIN_S
     assert breaker.admit("n1", limit=1, listed_s=listed_s, now=105.0) is goes
 
 
@@ -280,24 +267,19 @@ def test_a_drain_that_is_wanted_again_counts_again_S19(
     assert not allowed(lost)
 
 
-def test_with_a_limit_of_zero_held_drains_are_tried_again_soon_S19() -> None:
-    breaker = Breaker()
-    assert not breaker.admit("n1", limit=0, listed_s=0.0, now=100.0)
-    assert breaker.again_s(100.0) == 100.0 + HELD_AGAIN_S
-
-
 @pytest.mark.parametrize(
-    "pod",
+    "rows",
     [
-        slurmd_pod("n9", cordon="true"),
-        slurmd_pod("n9", terminating=True),
-        slurmd_pod("n9", pending_deletion="roll"),
+        [slurmd_pod("n9"), node("kn9", unschedulable=True)],
+        [slurmd_pod("n9", cordon="true")],
+        [slurmd_pod("n9", terminating=True)],
+        [slurmd_pod("n9", pending_deletion="roll")],
     ],
-    ids=["S3", "S5", "S6"],
+    ids=["S1", "S3", "S5", "S6"],
 )
-def test_drains_that_somebody_asked_for_are_never_held_S19(pod: object) -> None:
-    core = unready(9, max_drains_per_minute=1)
-    core.see(slurm_node("n9"), pod)  # type: ignore[arg-type]
+def test_drains_that_somebody_asked_for_are_never_held_S19(rows: list[Row]) -> None:
+    core = unready(9, max_drains_per_minute=0)
+    core.see(slurm_node("n9"), *rows)
     assert core.allowed("n9", Drain)
 
 
@@ -317,12 +299,6 @@ def test_a_held_drain_goes_when_somebody_asks_for_it_S19() -> None:
     assert core.graph.holding == Holding(1, core.now)
 
 
-def test_a_drain_for_a_cordon_is_never_held_S19() -> None:
-    core = unready(9, max_drains_per_minute=0)
-    core.see(slurm_node("n9"), slurmd_pod("n9"), node("kn9", unschedulable=True))
-    assert core.allowed("n9", Drain)
-
-
 def test_a_new_reason_of_our_drain_does_not_count_S19() -> None:
     core = unready(9, max_drains_per_minute=0)
     core.see(slurm_node("n3", "IDLE+DRAIN", reason="k8s: pod cordoned"))
@@ -332,21 +308,19 @@ def test_a_new_reason_of_our_drain_does_not_count_S19() -> None:
 def test_an_allowed_drain_stays_allowed_until_it_is_written_S19() -> None:
     core = unready(3, max_drains_per_minute=3)
     for number in range(5):
-        core.see(*[slurm_node(f"n{i}", reason=f"text {number}") for i in range(3)])
+        core.see(*[slurm_node(name, reason=f"text {number}") for name in hosts(3)])
         core.wait(7)
     assert len(drained(core, 3)) == 3
 
 
 @pytest.mark.parametrize("found", ["no", "yes"])
-def test_drains_for_missing_pods_count_too_S19(found: str) -> None:
-    names = [f"n{i}" for i in range(4)]
-    core = Core(
-        *[slurm_node(name, comment=marked(name)) for name in names],
-        *[node(f"k{name}") for name in names],
-        max_drains_per_minute=1,
-    )
-    for name in names:
-        core.see(GetResult("Pod", "slurm", f"slurmd-{name}", found, "other", core.now))  # type: ignore[arg-type]
+def test_drains_for_missing_pods_count_too_S19(found: Any) -> None:
+    rows: list[Row] = []
+    for name in hosts(4):
+        rows += [slurm_node(name, comment=marked(name)), node(f"k{name}")]
+    core = Core(*rows, max_drains_per_minute=1)
+    for name in hosts(4):
+        core.answer(slurmd_pod(name), found, "other")
     assert len(drained(core, 4)) == 1
 
 

@@ -1,4 +1,4 @@
-"""The picture: what counts as news, what is remembered, and which keys a change concerns."""
+"""The graph: which facts are changes, what is remembered, and which keys a change marks."""
 
 import pytest
 from msgspec.structs import replace
@@ -13,19 +13,19 @@ from sunk_sync.core.model.facts import (
     ListingEnded,
     ListingStarted,
     Lost,
-    Observed,
-    Pod,
     Reference,
+    Row,
     StopCall,
     WriteEcho,
     reference_of,
 )
-from sunk_sync.core.model.keys import CLUSTER, host_key, workload_key, workload_key_of
+from sunk_sync.core.model.keys import CLUSTER, host_key, workload_key
 from sunk_sync.core.model.names import MANAGER_MIRROR
 from sunk_sync.core.workloads.memory import KEPT_S
 from tests.core.checks import check_oracle
 from tests.kit.build import (
     POD,
+    WORKLOAD,
     Core,
     deleted,
     listing,
@@ -41,23 +41,19 @@ from tests.kit.build import (
 CLUSTER_EDGE = "_claims_changed:self.keys.mark(CLUSTER)"
 
 
-def a_removed_pod_is_no_longer_unselected_news() -> None:
-    """A Pod of the old name stands elsewhere, is read by name, and then leaves our listings."""
+def test_a_listed_pod_does_not_count_as_missed_by_the_selector_S20() -> None:
+    """A Pod of the old name claims another Slurm node, is read by name, and is then deleted."""
     old = slurmd_pod("n1", uid="old")
     new = slurmd_pod("n2", name=old.name, uid="new", node_name="kn2")
     core = Core(old, slurm_node("n1", comment=marked(uid="old")), slurm_node("n2"))
     core.see(deleted("slurmd_pods", old))
     core.see(new)
     core.now += 1
-    core.see(GetResult("Pod", new.namespace, new.name, "yes", "new", core.now))
+    core.answer(new, "yes")
     assert not core.graph.cluster().unselected
     core.see(deleted("slurmd_pods", new))
     check_oracle(core.reconciler, core.now)
     assert core.graph.cluster().unselected == 1
-
-
-def test_a_listed_pod_does_not_count_as_missed_by_the_selector_S20() -> None:
-    a_removed_pod_is_no_longer_unselected_news()
 
 
 def test_a_pod_that_claims_another_slurm_node_now_is_not_missing_S7() -> None:
@@ -70,11 +66,7 @@ def test_a_pod_that_claims_another_slurm_node_now_is_not_missing_S7() -> None:
 
 
 def test_a_read_from_before_the_pod_was_last_seen_proves_nothing_S7() -> None:
-    an_answer_older_than_the_news_proves_nothing()
-
-
-def an_answer_older_than_the_news_proves_nothing() -> None:
-    """The Pod is read by name, comes back before the answer does, and leaves our listings."""
+    """The Pod is read by name, is created again before the answer comes, and is deleted again."""
     pod = slurmd_pod()
     core = Core(node(), pod, slurm_node())
     core.see(deleted("slurmd_pods", pod))
@@ -88,7 +80,7 @@ def an_answer_older_than_the_news_proves_nothing() -> None:
     core.wait(40)
     (look,) = core.wants("n1", GetObject)
     assert look.after_s == asked_s
-    core.see(GetResult("Pod", pod.namespace, pod.name, "no", "", core.now))
+    core.answer(pod, "no")
     assert core.wants("n1", Drain)
 
 
@@ -96,15 +88,14 @@ def test_the_remaining_pod_is_remembered_when_its_rival_goes_S8() -> None:
     stays, goes = slurmd_pod(), slurmd_pod(name="other", uid="other", node_name="k2")
     core = Core(stays, goes, node("k2"), slurm_node())
     core.see(deleted("slurmd_pods", goes))
-    (look,) = core.wants("n1", GetObject)
-    assert look == GetObject("Node", "", "kn1", 0.0)
-    core.see(GetResult("Node", "", "kn1", "no", "", core.now))
+    assert core.wants("n1", GetObject) == [GetObject("Node", "", "kn1", 0.0)]
+    core.answer(node(), "no")
     assert core.wants("n1", Drain) == [Drain("n1", "k8s: node gone", absence=True)]
 
 
 @pytest.mark.parametrize("last", ["neighbour", "annotated"])
 def test_the_remaining_pod_is_remembered_whichever_claim_ends_last(last: str) -> None:
-    """Two Pods claim n1; a neighbour on the Node of the first, or a Node, disputes it for longer."""
+    """Two Pods claim n1. A neighbour on the first one's Node, or a Node, disputes it longer."""
     first = slurmd_pod("n1", name="first", uid="1", node_name="k1")
     second = slurmd_pod("n1", name="second", uid="2", node_name="k2")
     neighbour = slurmd_pod("n9", name="neighbour", uid="3", node_name="k1")
@@ -142,11 +133,10 @@ def test_equal_facts_mark_no_key_M5() -> None:
 
 
 def test_workload_pods_are_kept_and_mark_no_host() -> None:
-    pod = Pod(namespace="ns", name="w", uid="u")
     core = Core(slurm_node(), scheduler="")
-    core.graph.observe([Observed(pod, 1)], now=1)
-    assert core.graph.pods.get("ns/w") == pod
-    core.graph.observe([Deleted("pods", "ns", "w", "u", 2)], now=1)
+    core.graph.observe([observed(POD)], now=1)
+    assert core.graph.pods.get("ns/p1") == POD
+    core.graph.observe([deleted("pods", POD)], now=1)
     assert not core.graph.pods.entries
     assert not core.graph.keys.dirty
 
@@ -190,9 +180,9 @@ def test_a_read_of_an_unknown_object_or_an_older_read_changes_nothing() -> None:
     ids=["a Pod", "a Node alone", "neither"],
 )
 def test_an_event_is_about_the_pod_else_the_node_else_our_namespace(
-    rows: tuple[object, ...], kind: str, name: str
+    rows: tuple[Row, ...], kind: str, name: str
 ) -> None:
-    core = Core(*rows)  # type: ignore[arg-type]
+    core = Core(*rows)
     reference = core.graph.reference(host_key("n1"))
     assert (reference.kind, reference.name) == (kind, name)
     assert core.graph.reference(CLUSTER) == Reference("Namespace", "", "default", "")
@@ -200,7 +190,7 @@ def test_an_event_is_about_the_pod_else_the_node_else_our_namespace(
 
 def test_an_event_about_a_workload_is_about_its_first_pod_else_our_namespace() -> None:
     core = Core(*room(), POD)
-    key = workload_key(workload_key_of(POD))
+    key = workload_key(WORKLOAD)
     assert core.graph.reference(key) == reference_of(POD)
     core.see(deleted("pods", POD))
     assert core.graph.reference(key) == Reference("Namespace", "", "default", "")
