@@ -185,7 +185,7 @@ class Evidence:
         if get_result.found != "unknown":
             self.missing.add((get_result.kind, get_result.name))
 
-    def look(self, graph: Graph) -> None:
+    def remember_nodes(self, graph: Graph) -> None:
         """Remember the Nodes in the picture."""
         self.node_uids |= {row.name: row.uid for row in graph.nodes.rows()}
 

@@ -1,7 +1,7 @@
-"""One random history: what happens to the world, what we are told of it, and what we write back.
+"""One random history: changes of the model, what readers report of them, and what is written.
 
-A seed replays it exactly. After every step the checks of `checks` run; at the end the faults stop
-and everything must come to rest.
+A seed replays it exactly. The checks run after every step. At the end the faults stop, and
+everything must converge.
 """
 
 import random
@@ -36,19 +36,19 @@ STILL_ROUNDS = 4
 
 
 class History(WorldChanges):
-    """Runs one seed. Raises HistoryError with the last steps in its notes."""
+    """Run one seed. HistoryError carries the last steps in its notes."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.world = self._world()
         self.tidy = self.rng.random() < 0.5
-        """Few claims collide, few drains are not ours: what is ours gets its turn."""
+        """Few claims collide and few drains are foreign, so that drains of sunk-sync get their turn."""
         self.hides = self.rng.random() < 0.2
-        """The selector and the Slurm nodes come and go."""
+        """The selector and the Slurm nodes change often."""
         self.uid = 0
         self.steps: deque[str] = deque(maxlen=25)
         self.answers: deque[tuple[Key, Outcome, float]] = deque()
-        """Who wished it, what came of it, and when it was sent."""
+        """Writes whose answer is under way: key, outcome, and when it was sent."""
         self.configuration = self._configuration()
         self.weights = {kind: self.rng.choice((1, 2, 4)) for kind in self._kinds()}
         self.weights[self._hear] = self.weights[self._push] = self.rng.choice((2, 4, 6))
@@ -58,7 +58,7 @@ class History(WorldChanges):
         if self.rng.random() < 0.7:
             self._relist()
 
-    # What a history of more than hosts does otherwise
+    # WorkloadHistory overrides these
 
     def _world(self) -> World:
         return World(self.rng)
@@ -74,20 +74,14 @@ class History(WorldChanges):
         return ReadSet(self.graph)
 
     def _kinds(self) -> tuple[Callable[[], None], ...]:
-        return (
-            self._change_kubernetes,
-            self._change_slurm,
-            self._hear,
-            self._push,
-            self._break,
-        )
+        return (self._change_kubernetes, self._change_slurm, self._hear, self._push, self._break)
 
     def _prepare(self) -> None:
         for change in (self._change_kubernetes, self._change_slurm) * 6:
             change()
 
-    def _told(self, news: Sequence[News]) -> None:
-        """Before the picture takes it in."""
+    def _before_observing(self, news: Sequence[News]) -> None:
+        """Called with facts that the graph does not know yet."""
 
     def _check(self, decision: Decision) -> None:
         check_safety(decision, self.reconciler, self.world, self.evidence)
@@ -96,7 +90,7 @@ class History(WorldChanges):
         check_rest(self.reconciler, self.world)
 
     def run(self) -> None:
-        """The faulty time, then the time of rest."""
+        """Run random steps with faults, then converge without faults."""
         try:
             for _ in range(STEPS):
                 kinds = list(self.weights)
@@ -104,13 +98,13 @@ class History(WorldChanges):
                 self.rng.choices(kinds, list(self.weights.values()))[0]()
                 self._settle()
             self._heal()
-            self._come_to_rest()
+            self._converge()
         except HistoryError as error:
             error.add_note("\n".join(self.steps))
             raise
 
     def _start(self) -> None:
-        """A fresh process: it knows nothing, and nothing of the old one is under way."""
+        """Start a new process: it knows nothing, and nothing of the old one is under way."""
         self.world.following.clear()
         for stream in self.world.streams.values():
             stream.clear()
@@ -131,21 +125,21 @@ class History(WorldChanges):
         if not news:
             return
         for one in news:
-            self._note("told", one)
+            self._note("observed", one)
             if isinstance(one, GetResult):
                 self.evidence.shown(one)
-        self._told(news)
+        self._before_observing(news)
         before = self.reads.rows()
-        for key in self.reconciler.observe(news, now=self.world.now):
-            self.settled = {
-                (other, action)
-                for other, action in self.settled
-                if other != key or isinstance(action, RecordEvent | Relist)
-            }
+        changed = set(self.reconciler.observe(news, now=self.world.now))
+        self.settled = {
+            (key, action)
+            for key, action in self.settled
+            if key not in changed or isinstance(action, RecordEvent | Relist)
+        }
         self.reads.check(before, self.reconciler.pending)
 
     def _settle(self) -> None:
-        """Decide everything that is dirty, as the loop does, and check it."""
+        """Decide all dirty keys, as the loop does, and check the decisions."""
         for _ in range(50):
             decisions = self.reconciler.step(now=self.world.now, limit=100)
             if not decisions:
@@ -155,10 +149,10 @@ class History(WorldChanges):
                 self.desired_writes[decision.key] = decision.allowed
                 self.reads.decided(decision.key, self.world.now)
         else:
-            raise HistoryError("rest: deciding never ends")
+            raise HistoryError("rest: decisions never end")
         if self.reconciler.failures:
             raise HistoryError(f"rule: {self.reconciler.failures}")
-        self.evidence.look(self.graph)
+        self.evidence.remember_nodes(self.graph)
         check_oracle(self.reconciler, self.world.now)
 
     # Faults and deliveries
@@ -166,10 +160,8 @@ class History(WorldChanges):
     def _break(self) -> None:
         """The rarer faults."""
         world = self.world
-        match self.rng.randrange(5):
-            case 0 | 3 if self.hides:
-                self._note("selector")
-                world.hide_pods(not world.hidden)
+        fault = self.rng.randrange(5)
+        match 1 if self.hides and fault in (0, 3) else fault:
             case 0:
                 self._note("restart")
                 self._start()
@@ -184,7 +176,7 @@ class History(WorldChanges):
                 world.tick(self.rng.choice((41.0, 61.0)))
 
     def _hear(self) -> None:
-        """A reader gets on with its work."""
+        """A reader makes progress."""
         source = self.rng.choice(self.world.sources)
         world = self.world
         broken = not world.streams[source] and source not in world.following
@@ -207,7 +199,7 @@ class History(WorldChanges):
                 self._observe(world.deliver(source, self.rng.choice((1, 3, 100))))
 
     def _push(self) -> None:
-        """The outbox carries some wishes, and some answers come back."""
+        """Send some desired writes, and deliver some answers."""
         for _ in range(self.rng.choice((1, 3, 10))):
             ready = self._ready()
             if ready and self.rng.random() < 0.7:
@@ -217,7 +209,7 @@ class History(WorldChanges):
             self._settle()
 
     def _ready(self) -> list[tuple[Key, Action]]:
-        """Desired writes that are neither under way nor answered."""
+        """Return the desired writes that are neither under way nor answered."""
         under_way = {target_of(outcome.action) for _, outcome, _ in self.answers}
         return [
             (key, action)
@@ -240,10 +232,10 @@ class History(WorldChanges):
             self.settled.add((key, outcome.action))
         self._observe(shown_by(outcome, asked_s=sent_s))
 
-    # Rest
+    # Convergence
 
     def _heal(self) -> None:
-        """No fault any more: everything under way arrives, every source is listed anew."""
+        """End all faults: everything under way arrives, and every source is listed again."""
         self._note("heal")
         self.world.unreadable = 0.0
         self.world.hide_pods(False)  # noqa: FBT003
@@ -259,7 +251,7 @@ class History(WorldChanges):
             self._settle()
 
     def _round(self) -> bool:
-        """Carry every wish once; whether anything was written."""
+        """Send each desired write once; return whether anything was written."""
         wrote = False
         for key, action in self._ready():
             if action not in self.desired_writes.get(key, ()):
@@ -275,7 +267,7 @@ class History(WorldChanges):
             self._settle()
         return wrote
 
-    def _come_to_rest(self) -> None:
+    def _converge(self) -> None:
         quiet = 0
         for number in range(REST_ROUNDS):
             wrote = self._round()
@@ -290,7 +282,7 @@ class History(WorldChanges):
         self._check_rest()
 
     def _stay_at_rest(self) -> None:
-        """A quiet world: nothing changes, so nothing is written, however many rounds."""
+        """While nothing changes, nothing is written."""
         for seconds in (1.0, 7.0, 50.0, 301.0):
             self.world.tick(seconds)
             self._settle()
@@ -300,7 +292,7 @@ class History(WorldChanges):
 
 
 def run_histories(seeds: Sequence[int] | range, kind: type[History] = History) -> None:
-    """Run these seeds; the first that fails says which it was."""
+    """Run these seeds; the error names the seed that failed."""
     for seed in seeds:
         try:
             kind(seed).run()

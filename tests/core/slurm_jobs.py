@@ -1,10 +1,9 @@
-"""Slurm's jobs in the small world of histories: placeholders are made, run, end and are forgotten.
+"""Slurm's jobs in the model of histories: placeholders are submitted, run, end and are forgotten.
 
-Slurm here is as careless as the real one may be: it looks at no Kubernetes, and ids come again.
+As the real one, this Slurm knows nothing of Kubernetes, and ids may be used again.
 """
 
 import random
-from collections.abc import Iterable
 
 from msgspec.structs import replace
 
@@ -25,27 +24,27 @@ class SlurmJobs:
         self.rows: dict[str, Job] = {}
         self.excluded: dict[str, frozenset[str]] = {}
         self.wanted: dict[str, int] = {}
-        """Nodes that each asks for."""
+        """How many nodes each job requests."""
         self.cpus: dict[str, int] = {}
-        """What each takes of one node."""
+        """CPUs of each job on one node."""
         self.late: list[tuple[SubmitJob, float]] = []
-        """Submissions inside slurmrestd that may still become jobs, and until when (F2)."""
+        """Submissions inside slurmrestd that may still become jobs, and the end of that time (F2)."""
         self.clock = 0
         self._slurm_nodes = slurm_nodes
         self._last_id = 0
 
     def live(self) -> list[Job]:
-        """Those that have not ended, oldest first."""
+        """Return the jobs that have not ended, oldest first."""
         return [job for job in self.rows.values() if is_live(job)]
 
     def live_for(self, uid: str) -> list[Job]:
-        """Those that stand for this Pod."""
+        """Return the live jobs of this Pod."""
         return [
             job for job in self.live() if any(pod.endswith(f"/{uid}") for pod in job.identity.pods)
         ]
 
     def submit(self, action: SubmitJob) -> Job:
-        """The job of a submission; an immediate allocation that finds no room leaves a record."""
+        """Submit a job; an immediate allocation without free nodes leaves a failed record."""
         self.clock += 1
         self._last_id += 1
         job = Job(
@@ -72,7 +71,7 @@ class SlurmJobs:
         return self._put(job, state=frozenset({"RUNNING"}), slurm_nodes=tuple(names[:wanted]))
 
     def cancel(self, action: CancelJob) -> Job | None:
-        """By id and name (P23); None: no such job lives."""
+        """Cancel a job by id and name (P23); None: no such job lives."""
         job = self.rows.get(action.job_id)
         if job is None or job.name != action.name or not is_live(job):
             return None
@@ -80,7 +79,7 @@ class SlurmJobs:
         return self._end(replace(job, identity=identity), "CANCELLED")
 
     def update(self, action: UpdateJob) -> Job | None:
-        """Give a waiting job another description; None: it does not wait."""
+        """Update a waiting job; None: no such job waits."""
         job = self.rows.get(action.job_id)
         if job is None or job.name != action.name or not is_waiting(job):
             return None
@@ -97,10 +96,10 @@ class SlurmJobs:
         flags = {"COMPLETING"} if held and self.rng.random() < 0.7 else set()
         return self._put(job, state=frozenset({state} | flags))
 
-    # What happens of itself, or by people
+    # Events in Slurm, and actions of its users
 
     def happen(self) -> str:
-        """Something befalls a job; in words."""
+        """Change a job at random; return what happened."""
         if self.late and self.rng.random() < 0.5:
             return f"late {self.submit(self.late.pop(0)[0])}"
         if not self.rows:
@@ -133,14 +132,14 @@ class SlurmJobs:
         return f"forgot {job}"
 
     def _lose_all(self) -> str:
-        """slurmctld lost its state; ids begin anew, as they do."""
+        """slurmctld loses its state; its ids may start again."""
         self.rows.clear()
         if self.rng.random() < 0.3:
             self._last_id = 0
         return "slurmctld lost every job"
 
     def duplicate(self) -> str:
-        """A submission that everybody had given up becomes a job after all (P29)."""
+        """A submission that was given up becomes a job after all (P29)."""
         live = self.live()
         if not live:
             return "no job to double"
@@ -161,7 +160,7 @@ class SlurmJobs:
         return f"doubled {self._put(twin)}"
 
     def go_on(self, job: Job, *, careful: bool = False) -> Job:
-        """One step of its life: allocated, started, completed. `careful`: as Slurm at rest."""
+        """Let the job be allocated, start or complete. `careful`: as Slurm without faults."""
         if "COMPLETING" in job.state:
             waiting = "PENDING" in job.state
             state = job.state - {"COMPLETING"}
@@ -187,7 +186,7 @@ class SlurmJobs:
         return self._put(job, state=frozenset({"RUNNING"}), slurm_nodes=taken, reason="")
 
     def _free(self, job: Job) -> list[str]:
-        """Open nodes that the job does not exclude and that no other job holds, where enough."""
+        """Return open nodes that the job does not exclude; only free ones, if these are enough."""
         excluded = self.excluded.get(job.job_id, frozenset())
         names = [
             row.name
@@ -199,15 +198,11 @@ class SlurmJobs:
         return free if len(free) >= self.wanted.get(job.job_id, 1) else names
 
     def _has_room(self, name: str, job: Job) -> bool:
-        """Beside what others were given there."""
+        """Return whether the job fits beside the jobs that run there."""
         running = [one for one in self.live() if is_running(one) and name in one.slurm_nodes]
         return sum(self.cpus.get(one.job_id, 1) for one in (*running, job)) <= NODE_CPUS
 
     def calm(self) -> None:
-        """Everything goes its way, nothing happens by itself."""
+        """Let each job make one step, without faults."""
         for job in list(self.rows.values()):
             self.go_on(job, careful=True)
-
-    def rows_of(self, uids: Iterable[str]) -> list[Job]:
-        """Live jobs of any of these Pods."""
-        return [job for uid in uids for job in self.live_for(uid)]

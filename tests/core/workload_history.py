@@ -91,7 +91,7 @@ class WorkloadHistory(History):
     def _read_set(self) -> ReadSet:
         return WorkloadReads(self.graph)
 
-    def _told(self, news: Sequence[News]) -> None:
+    def _before_observing(self, news: Sequence[News]) -> None:
         for one in news:
             self.told.observe(one)
 

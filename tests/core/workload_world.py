@@ -1,4 +1,4 @@
-"""The small world of histories with workload Pods, their placeholder jobs and the hooks server."""
+"""The model for histories with workload Pods, their placeholder jobs and the hooks server."""
 
 import random
 from collections.abc import Iterable
@@ -46,13 +46,12 @@ from tests.core.world import World
 NAMESPACE = "ns"
 ATTEMPTS = 0.25
 """Share of submissions without an answer while faults last."""
-
 LATE_S = 11.0
-"""So long a submission may wait inside slurmrestd: less than `settle_s` (F2)."""
+"""How long a submission may wait inside slurmrestd: less than `settle_s` (F2)."""
 
 
 class WorkloadWorld(World):
-    """Workload Pods stand in namespace `ns`; slurmd Pods elsewhere."""
+    """Workload Pods are in namespace `ns`, slurmd Pods are not."""
 
     sources: tuple[Source, ...] = SOURCES
 
@@ -63,28 +62,28 @@ class WorkloadWorld(World):
         self.calls: dict[int, GateCall | StopCall] = {}
         self.faulty = True
         self.gang_sizes: dict[str, int] = {}
-        """As PodGroups say; a gang that is not here has none."""
+        """Sizes in PodGroups by name."""
 
     def tick(self, seconds: float = 0.01) -> None:
         super().tick(seconds)
         if self.jobs.late:
             self.jobs.late = [one for one in self.jobs.late if one[1] > self.now]
 
-    # The truth changes
+    # Objects change
 
     def put_workload(self, row: Pod) -> None:
         self.workload[row.name] = row
-        self._event("pods", row.name, row)
+        self._changed("pods", row)
 
     def drop_workload(self, name: str) -> None:
-        self._gone("pods", name, self.workload.pop(name))
+        self._changed("pods", self.workload.pop(name), gone=True)
 
     def end_call(self, number: int) -> list[News]:
-        """The caller went away, or has its answer."""
+        """The caller is gone, or has its answer."""
         return [CallEnded(number)] if self.calls.pop(number, None) else []
 
     def kubelets(self) -> None:
-        """Pods that were told to end are gone, unless no kubelet could say so."""
+        """The kubelets end all terminating Pods."""
         for row in list(self.workload.values()):
             if row.terminating:
                 self.drop_workload(row.name)
@@ -96,7 +95,7 @@ class WorkloadWorld(World):
             return self.jobs.rows.values()
         return super().rows(source)
 
-    # What we write
+    # Writes
 
     def perform(self, action: Action) -> Outcome:
         match action:
@@ -113,18 +112,18 @@ class WorkloadWorld(World):
                 self.tick()
                 size = self.gang_sizes.get(action.name, 0)
                 why = "" if size else "not found"
-                told = GangSize(action.kind, action.namespace, action.name, size, why, self.now)
-                return Done(action, (told,))
+                read = GangSize(action.kind, action.namespace, action.name, size, why, self.now)
+                return Done(action, (read,))
             case AnswerGate() | AnswerStop():
                 known = action.call in self.calls
                 return Done(action) if known else Refused(action, "the caller is gone")
             case _:
                 return super().perform(action)
 
-    def _placed(self, look: GetObject) -> Node | SlurmdPod | Pod | None:
+    def _object(self, look: GetObject) -> Node | SlurmdPod | Pod | None:
         if look.kind == "Pod" and look.namespace == NAMESPACE:
             return self.workload.get(look.name)
-        return super()._placed(look)
+        return super()._object(look)
 
     def _write_job(self, action: SubmitJob | CancelJob | UpdateJob | GetJob) -> Outcome:
         match action:
@@ -198,17 +197,17 @@ def _written(action: Bind | EndPod | SetScheduled | SetMetadata, row: Pod) -> Po
             number = action.job_id
             return replace(row, node_name=action.node_name, job_id=number, bound_for=number)
         case EndPod():
-            told = Condition(DISRUPTION_CONDITION, "True", action.reason, action.message)
-            return replace(row, terminating=True, conditions=_with(row, told))
+            ends = Condition(DISRUPTION_CONDITION, "True", action.reason, action.message)
+            return replace(row, terminating=True, conditions=_with(row, ends))
         case SetScheduled():
-            told = Condition(SCHEDULED_CONDITION, "False", action.reason, action.message)
-            return replace(row, conditions=_with(row, told))
+            waits = Condition(SCHEDULED_CONDITION, "False", action.reason, action.message)
+            return replace(row, conditions=_with(row, waits))
         case _:
             given = dict(action.annotations)
             job_id, cancelled = given.get(JOB_ID, ""), given.get(CANCELLED, "")
             return replace(row, job_id=job_id or row.job_id, cancelled=cancelled)
 
 
-def _with(row: Pod, told: Condition) -> tuple[Condition, ...]:
-    others = [one for one in row.conditions if one.type != told.type]
-    return tuple(sorted([*others, told], key=lambda one: one.type))
+def _with(row: Pod, new: Condition) -> tuple[Condition, ...]:
+    others = [one for one in row.conditions if one.type != new.type]
+    return tuple(sorted([*others, new], key=lambda one: one.type))

@@ -1,6 +1,6 @@
-"""A small pure world for histories: the truth, what readers show of it, and who writes to it.
+"""A model of Kubernetes and Slurm for random histories: objects, what readers report, and writes.
 
-Everything drawn at random comes from the seeded generator of the history; the clock is a number.
+All chance comes from the seeded generator of the history; the clock is a number.
 """
 
 import random
@@ -49,11 +49,11 @@ from tests.kit.build import labels_of
 
 SEEN: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
 POLLED: tuple[Source, ...] = ("slurm_nodes", "jobs")
-"""Sources of Slurm: no watch, and an answer is as old as its question."""
+"""Sources of Slurm: they have no watch, and an answer counts from when it was asked for."""
 
 
 class World:
-    """The truth of both sides, and per source the news that are under way to us."""
+    """The objects of both sides, and for each source the facts under way to sunk-sync."""
 
     sources: tuple[Source, ...] = SEEN
 
@@ -74,65 +74,57 @@ class World:
         """Share of reads by name that are answered 403."""
         self.streams: dict[Source, deque[News]] = {source: deque() for source in self.sources}
         self.following: set[Source] = set()
-        """Watches that stand."""
-        self.told: list[News] = []
-        """Everything delivered lately, to be repeated out of turn."""
+        """Sources whose watch works."""
+        self.delivered: list[News] = []
+        """The last facts delivered; some are repeated out of order."""
 
     def tick(self, seconds: float = 0.01) -> None:
-        """Time passes; every step has a moment of its own."""
         self.now += seconds
 
-    # The truth changes
+    # Objects change
 
     def put_node(self, row: Node) -> None:
         self.nodes[row.name] = row
-        self._event("nodes", row.name, row)
+        self._changed("nodes", row)
 
     def drop_node(self, name: str) -> None:
-        row = self.nodes.pop(name)
         self.human_cordons.discard(name)
-        self._gone("nodes", name, row)
+        self._changed("nodes", self.nodes.pop(name), gone=True)
 
     def put_pod(self, row: SlurmdPod) -> None:
         self.pods[row.name] = row
-        self._event("slurmd_pods", row.name, row)
+        self._changed("slurmd_pods", row)
 
     def drop_pod(self, name: str) -> None:
-        self._gone("slurmd_pods", name, self.pods.pop(name))
+        self._changed("slurmd_pods", self.pods.pop(name), gone=True)
 
     def put_slurm_node(self, row: SlurmNode) -> None:
         self.slurm_nodes[row.name] = row
 
     def hide_pods(self, hidden: bool) -> None:
-        """The labels of all slurmd Pods stop matching, or match again."""
+        """The labels of all slurmd Pods stop matching the selector, or match again."""
         if hidden == self.hidden:
             return
-        for name, row in list(self.pods.items()):
-            if hidden:
-                self._gone("slurmd_pods", name, row)
+        self.hidden = False
+        for row in self.pods.values():
+            self._changed("slurmd_pods", row, gone=hidden)
         self.hidden = hidden
-        for name, row in list(self.pods.items()):
-            self._event("slurmd_pods", name, row)
 
-    def _event(self, source: Source, name: str, row: Row) -> None:
+    def _changed(self, source: Source, row: Node | SlurmdPod | Pod, *, gone: bool = False) -> None:
+        """Count the change; the watch reports it if it works and the object is selected."""
         self.version += 1
-        self.orders[source, name] = float(self.version)
-        if source in self.following and not (source == "slurmd_pods" and self.hidden):
-            self.streams[source].append(Observed(row, float(self.version)))
+        order = float(self.version)
+        self.orders[source, row.name] = order
+        if source not in self.following or (source == "slurmd_pods" and self.hidden):
+            return
+        namespace = getattr(row, "namespace", "")
+        deleted = Deleted(source, namespace, row.name, row.uid, order)
+        self.streams[source].append(deleted if gone else Observed(row, order))
 
-    def _gone(self, source: Source, name: str, row: Node | SlurmdPod | Pod) -> None:
-        self.version += 1
-        self.orders[source, name] = float(self.version)
-        if source in self.following and not (source == "slurmd_pods" and self.hidden):
-            namespace = getattr(row, "namespace", "")
-            self.streams[source].append(
-                Deleted(source, namespace, name, row.uid, float(self.version))
-            )
-
-    # What readers show
+    # Readers
 
     def rows(self, source: Source) -> Iterable[Row]:
-        """What a listing of the source shows."""
+        """Return what a listing of the source contains."""
         if source == "nodes":
             return self.nodes.values()
         if source == "slurm_nodes":
@@ -140,7 +132,7 @@ class World:
         return () if self.hidden else self.pods.values()
 
     def start_listing(self, source: Source, *, whole: bool = True) -> None:
-        """A reader asked for everything; the answer is under way, or breaks off in the middle."""
+        """A listing is asked for; its answer is under way, whole or broken off in the middle."""
         self.tick()
         slurm = source in POLLED
         order = self.now if slurm else float(self.version)
@@ -163,31 +155,30 @@ class World:
         self.tick()
 
     def lose(self, source: Source, *, blind: bool = False) -> None:
-        """The source breaks; what was under way and not yet delivered still arrives before."""
+        """The source is lost; facts that are under way still arrive before that."""
         self.following.discard(source)
         self.streams[source].append(Lost(source, "broken pipe", blind))
 
     def confirm(self, source: Source) -> None:
-        """Nothing changed (Slurm), or the watch goes on without a gap (Kubernetes)."""
+        """Slurm reports no change, or the watch continues without a gap."""
         if source in self.following:
             self.streams[source].append(Confirmed(source, self.now))
 
     def deliver(self, source: Source, most: int = 1000) -> list[News]:
-        """The next news of this source."""
         stream = self.streams[source]
         news = [stream.popleft() for _ in range(min(most, len(stream)))]
-        self.told = [*self.told, *news][-30:]
+        self.delivered = [*self.delivered, *news][-30:]
         return news
 
     def repeat(self) -> list[News]:
-        """Old events once more, in any order."""
-        events = [one for one in self.told if isinstance(one, Observed | Deleted)]
+        """Return a few old events again, in any order."""
+        events = [one for one in self.delivered if isinstance(one, Observed | Deleted)]
         return self.rng.sample(events, min(len(events), self.rng.randint(1, 3)))
 
-    # What we write
+    # Writes
 
     def perform(self, action: Action) -> Outcome:
-        """Do what a push would: check the precondition by a fresh read, write, show the result."""
+        """Write as a push does: check the precondition by a new read, write, return the row."""
         self.tick()
         if isinstance(action, SlurmAction):
             return self._write_slurm(action)
@@ -215,22 +206,21 @@ class World:
             case _:
                 raise AssertionError(f"no rule of hosts wants {action}")
 
-    def _placed(self, look: GetObject) -> Node | SlurmdPod | Pod | None:
-        """The object of that place."""
+    def _object(self, look: GetObject) -> Node | SlurmdPod | Pod | None:
         return (self.nodes if look.kind == "Node" else self.pods).get(look.name)
 
     def _look(self, look: GetObject) -> GetResult:
-        row = self._placed(look)
+        row = self._object(look)
         kind: Kind = "Node" if look.kind == "Node" else "Pod"
-        asked_s = self.now
+        place = (kind, look.namespace, look.name)
         if self.rng.random() < self.unreadable:
-            return GetResult(kind, look.namespace, look.name, "unknown", "", asked_s)
+            return GetResult(*place, "unknown", "", self.now)
         if row is None:
-            return GetResult(kind, look.namespace, look.name, "no", "", asked_s)
+            return GetResult(*place, "no", "", self.now)
         if not isinstance(row, Pod) or not row.node_name:
-            return GetResult(kind, look.namespace, look.name, "yes", row.uid, asked_s)
-        place, order = (kind, look.namespace, look.name), self.orders["pods", look.name]
-        return GetResult(*place, "yes", row.uid, asked_s, row.node_name, order)
+            return GetResult(*place, "yes", row.uid, self.now)
+        order = self.orders["pods", row.name]
+        return GetResult(*place, "yes", row.uid, self.now, row.node_name, order)
 
     def _write_slurm(self, action: Drain | Undrain | RewriteReason | SetComment) -> Outcome:
         node = self.slurm_nodes.get(action.slurm_node)

@@ -17,7 +17,7 @@ COMMENTS = ("", "bought in 2019", marked(cluster="another"), marked(pod="p1", no
 
 
 class WorldChanges:
-    """The changes that `History` draws from."""
+    """The random changes of `History`."""
 
     rng: random.Random
     world: World
@@ -26,7 +26,7 @@ class WorldChanges:
     uid: int
 
     def _note(self, *what: object) -> None:
-        """Keep what happened for the report of a failure."""
+        """Keep the step for the report of a failure."""
         raise NotImplementedError
 
     def _change_kubernetes(self) -> None:

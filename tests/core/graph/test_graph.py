@@ -16,7 +16,6 @@ from sunk_sync.core.model.facts import (
     Reference,
     Row,
     StopCall,
-    WriteEcho,
     reference_of,
 )
 from sunk_sync.core.model.keys import CLUSTER, host_key, workload_key
@@ -194,17 +193,6 @@ def test_an_event_about_a_workload_is_about_its_first_pod_else_our_namespace() -
     assert core.graph.reference(key) == reference_of(POD)
     core.see(deleted("pods", POD))
     assert core.graph.reference(key) == Reference("Namespace", "", "default", "")
-
-
-def test_an_answer_to_a_write_updates_a_pod_and_never_adds_one() -> None:
-    one = pod(phase="Pending")
-    core = Core(*room(), one)
-    key = f"{one.namespace}/{one.name}"
-    core.see(WriteEcho(replace(one, phase="Running"), core.now, core.now))
-    assert core.graph.pods.entries[key].row.phase == "Running"
-    core.see(deleted("pods", one))
-    core.see(WriteEcho(one, core.now, core.now))
-    assert key not in core.graph.pods.entries
 
 
 def test_a_call_about_an_unknown_job_marks_no_workload_L6() -> None:

@@ -175,8 +175,9 @@ def test_an_answer_to_a_write_outlives_only_a_listing_without_selector_F3(kube: 
 
 def test_an_answer_to_a_write_never_adds_a_row_F3() -> None:
     core = Core(slurm_node())
-    core.see(WriteEcho(slurmd_pod(), 99.0, core.now))
-    assert core.graph.slurmd_pods.get("slurm/slurmd-n1") is None
+    core.see(WriteEcho(slurmd_pod(), 99.0, core.now), WriteEcho(pod(), 99.0, core.now))
+    assert not core.graph.slurmd_pods.entries
+    assert not core.graph.pods.entries
 
 
 def test_an_answer_to_a_write_updates_its_row_of_every_kind() -> None:
