@@ -26,7 +26,7 @@ from tests.core.world import World
 
 Read = tuple[str, str]
 ALL_ROWS = "*"
-FOR_WORKS = ("k8s: pod without job", "k8s: pod still terminating", "k8s: pod deletion timeout")
+FOR_WORKLOADS = ("k8s: pod without job", "k8s: pod still terminating", "k8s: pod deletion timeout")
 """Drains that workload Pods cause (P25, P30, L6)."""
 READS = (GetObject, GetGang, GetJob, Relist)
 
@@ -36,14 +36,14 @@ class HistoryError(AssertionError):
 
 
 class Log:
-    """Reads of one decision; nothing is noted while `reads` is None."""
+    """Reads of one decision; nothing is recorded while `reads` is None."""
 
     def __init__(self) -> None:
         self.reads: set[Read] | None = None
 
 
 class Recorded(dict[Any, Any]):
-    """A table that notes which rows were asked for, also those that are not there."""
+    """A table that records which rows were read, also missing ones."""
 
     def __init__(self, log: Log, name: str, rows: Mapping[Any, Any]) -> None:
         super().__init__(rows)
@@ -72,7 +72,7 @@ class Recorded(dict[Any, Any]):
 
 
 class ReadSet:
-    """Remembers what each standing decision read, and that a change of it marks the key."""
+    """Records what each decision read, and checks that a change of it marks the key."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -86,7 +86,7 @@ class ReadSet:
         places._get_results = Recorded(self._log, "sightings", places._get_results)
 
     def rows(self) -> dict[Read, object]:
-        """Every row as it stands."""
+        """Return every row as it is now."""
         rows: dict[Read, object] = {}
         for source, table in self._graph.sources.tables.items():
             rows |= {(source, key): entry.row for key, entry in table.entries.items()}
@@ -96,7 +96,7 @@ class ReadSet:
         return rows | {("sightings", str(key)): one for key, one in places._get_results.items()}
 
     def decided(self, key: Key, now: float) -> None:
-        """Note what deciding this key reads now."""
+        """Record what a decision of this key reads now."""
         self._graph.claims.forget(key[1])
         self._graph.workloads.feasible_hosts.forget()
         self._graph.workloads.residents.forget_all()
@@ -122,9 +122,10 @@ class ReadSet:
                 raise HistoryError(f"read-set: {key} read {missed}, which changed unmarked")
 
     def _concerns_not(self, key: Key, before: object, after: object) -> bool:
-        """Hosts, and workloads beside, see of a job whose it is, where and whether it runs, and
-        whether it is a script; of Pods and Nodes of other hosts they see what these claim,
-        workloads also what such a Pod takes.
+        """Return whether the change does not matter for the key, though it read the row.
+
+        Of a job, hosts and other workloads use identity, state, hosts and kind. Of Pods and Nodes
+        of other hosts, a key uses the claims; workloads also use the requests of such a Pod.
         """
         if isinstance(before, SlurmdPod) and isinstance(after, SlurmdPod):
             own = key[1] == after.slurm_node or self._moves_in(key, after.slurm_node)
@@ -148,15 +149,15 @@ def _seen(job: Job) -> object:
 
 
 def check_oracle(reconciler: Reconciler, now: float) -> None:
-    """Standing verdicts are those of a full pass."""
+    """The current verdicts equal those of a full pass."""
     graph = reconciler.graph
     keys = set(graph.keys.all())
     ghosts = set(reconciler.standing) - keys
     if ghosts:
-        raise HistoryError(f"oracle: verdicts stand for what nobody knows: {ghosts}")
+        raise HistoryError(f"oracle: verdicts of unknown keys: {ghosts}")
     forgotten = graph.workloads.memory.ran_s.keys() - graph.jobs.entries.keys()
     if forgotten:
-        raise HistoryError(f"memory: jobs that nobody knows have run: {forgotten}")
+        raise HistoryError(f"memory: unknown jobs have run: {forgotten}")
     graph.workloads.feasible_hosts.forget()
     graph.workloads.residents.forget_all()
     for key in keys:
@@ -167,33 +168,33 @@ def check_oracle(reconciler: Reconciler, now: float) -> None:
         standing = reconciler.standing.get(key)
         fresh = decide(graph, key, now)
         if standing is None or standing.verdict != fresh:
-            told = standing and standing.verdict
-            raise HistoryError(f"oracle: {key}\n  stands {told}\n  right  {fresh}")
+            current = standing and standing.verdict
+            raise HistoryError(f"oracle: {key}\n  current {current}\n  right   {fresh}")
 
 
 class Evidence:
-    """What this process was shown of absences."""
+    """What this process has read of absent objects."""
 
     def __init__(self) -> None:
         self.missing: set[tuple[str, str]] = set()
-        """Kind and name of what a read by name did not find as it was."""
+        """Kind and name of each object with a read by name that had a result."""
         self.node_uids: dict[str, str] = {}
-        """Last seen by this process."""
+        """The last known UIDs, by name."""
 
     def shown(self, get_result: GetResult) -> None:
-        """A read by name was answered."""
+        """Record the result of a read by name."""
         if get_result.found != "unknown":
             self.missing.add((get_result.kind, get_result.name))
 
     def remember_nodes(self, graph: Graph) -> None:
-        """Remember the Nodes in the picture."""
+        """Remember the UIDs of the known Nodes."""
         self.node_uids |= {row.name: row.uid for row in graph.nodes.rows()}
 
 
 def check_safety(
     decision: Decision, reconciler: Reconciler, world: World, evidence: Evidence
 ) -> None:
-    """What may be pushed harms nobody's drain, no frozen node, and rests on no guess."""
+    """Allowed writes change no foreign drain and no frozen node, and need evidence."""
     graph = reconciler.graph
     for action in decision.allowed:
         if not isinstance(action, READS):
@@ -220,52 +221,47 @@ def _check_evidence(drain: Drain, graph: Graph, world: World, evidence: Evidence
     if drain.reason == "k8s: pod terminated":
         there = world.pods.get(last.pod) if last else None
         if last is None or ("Pod", last.pod) not in evidence.missing:
-            raise HistoryError(f"evidence: {drain} though nobody asked for {last}")
+            raise HistoryError(f"evidence: {drain} without a read of {last}")
         if there is not None and there.uid == last.uid:
             raise HistoryError(f"evidence: {drain} though {there} exists")
     if drain.reason == "k8s: node gone":
         name = last.node if last else ""
         node = world.nodes.get(name)
         if ("Node", name) not in evidence.missing:
-            raise HistoryError(f"evidence: {drain} though nobody asked for {name}")
+            raise HistoryError(f"evidence: {drain} without a read of {name}")
         if node is not None and node.uid == evidence.node_uids.get(node.name):
             raise HistoryError(f"evidence: {drain} though {node} exists")
 
 
 def is_write(action: Action) -> bool:
-    """The action changes an object; Events and reads do not."""
+    """Return whether the action changes an object; Events and reads do not."""
     return not isinstance(action, (RecordEvent, *READS))
 
 
 def check_rest(reconciler: Reconciler, world: World) -> None:
-    """At rest the truth is what the rows of behaviour.md ask for."""
+    """After convergence the objects are as the rows of behaviour.md require."""
     for key, one in reconciler.standing.items():
-        asks = [
-            want for want in one.verdict.wants if isinstance(want, GetObject) and not want.after_s
-        ]
-        if asks:
-            raise HistoryError(f"unanswered: {key} still asks {asks}")
-    wants = {
-        key: [want for want in one.verdict.wants if is_write(want)]
-        for key, one in reconciler.standing.items()
-    }
-    restless = {key: want for key, want in wants.items() if want}
-    if restless:
-        raise HistoryError(f"rest: still wanted {restless}")
+        wants = one.verdict.wants
+        reads = [want for want in wants if isinstance(want, GetObject) and not want.after_s]
+        if reads:
+            raise HistoryError(f"unanswered: {key} still wants {reads}")
+        writes = [want for want in wants if is_write(want)]
+        if writes:
+            raise HistoryError(f"rest: {key} still wants {writes}")
     for row in world.slurm_nodes.values():
         ours = row.reason.startswith("k8s:")
         known = reconciler.graph.host(row.name)
-        told = known.pod or known.node or known.traces.last
-        if ours and not is_drained(row.state) and not is_frozen(row.state) and told:
+        is_known = known.pod or known.node or known.traces.last
+        if ours and not is_drained(row.state) and not is_frozen(row.state) and is_known:
             if known.rivals:
                 continue
-            raise HistoryError(f"text: ours stands on an undrained node: {row}")
+            raise HistoryError(f"text: our reason on a node without drain: {row}")
         _check_drained(row.name, world)
     _check_strays(reconciler.graph, world)
 
 
 def _check_strays(graph: Graph, world: World) -> None:
-    """M6: what we show of Slurm stands only on Nodes that stand for a Slurm node."""
+    """M6: only Nodes that stand for a Slurm node show its state."""
     hosts = [graph.host(key[1]) for key in list(graph.keys.all()) if key[1]]
     if any(host.rivals for host in hosts):
         return
@@ -275,16 +271,16 @@ def _check_strays(graph: Graph, world: World) -> None:
         if len(pods) > 1 or any(pod.terminating for pod in pods):
             continue
         if (node.conditions or any(node.labels)) and node.name not in used:
-            raise HistoryError(f"stray: {node} shows what is not its own")
+            raise HistoryError(f"stray: {node} shows the state of no Slurm node of its own")
 
 
 def _check_drained(name: str, world: World) -> None:
-    """A plain host (one Pod, its Node, nobody else near) is drained exactly where a cause is."""
+    """A host with one Pod, its Node and no neighbour is drained exactly when a cause exists."""
     row = world.slurm_nodes[name]
     claims = [pod for pod in world.pods.values() if pod.slurm_node == name]
     if len(claims) != 1 or is_frozen(row.state) or is_foreign_drain(row) or claims[0].finished:
         return
-    if row.reason in FOR_WORKS:
+    if row.reason in FOR_WORKLOADS:
         return
     pod = claims[0]
     neighbours = [one for one in world.pods.values() if one.node_name == pod.node_name]

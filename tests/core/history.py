@@ -42,7 +42,7 @@ class History(WorldChanges):
         self.rng = random.Random(seed)
         self.world = self._world()
         self.tidy = self.rng.random() < 0.5
-        """Few claims collide and few drains are foreign, so that drains of sunk-sync get their turn."""
+        """Few claims collide and few drains are foreign, so drains of sunk-sync get their turn."""
         self.hides = self.rng.random() < 0.2
         """The selector and the Slurm nodes change often."""
         self.uid = 0

@@ -1,19 +1,20 @@
-"""Small stories for the dirty edges that random histories hardly ever need.
+"""Scripted cases for the dirty edges that random histories hardly ever need.
 
-Each ends with the oracle; without its edge a verdict stands there that is no longer right.
+Each ends with the oracle: without its edge a verdict is out of date there.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import CancelJob, SubmitJob
-from sunk_sync.core.model.facts import GateCall, Lost, Node, Observed, Row, SubmitRefused
+from sunk_sync.core.model.facts import GateCall, Lost, Observed, Row, SubmitRefused
 from sunk_sync.core.model.job_identity import workload_id
 from tests.core.checks import check_oracle
 from tests.kit.build import (
     OFFER,
+    POD,
+    WORKLOAD,
     Core,
     deleted,
     gang_pod,
@@ -26,195 +27,185 @@ from tests.kit.build import (
     running,
     slurm_node,
     slurmd_pod,
+    two_hosts,
 )
 
-ONE, OTHER = pod(), pod("other", node_name="kn1", job_id="8")
+OTHER = pod("other", node_name="kn1", job_id="8")
 RUNS = running(OTHER, job_id="8")
 
 
-def core(*rows: Row, **chosen: Any) -> Core:
-    return Core(*room("n1"), *room("n2"), *rows, **chosen)
+def check(core: Core) -> None:
+    check_oracle(core.reconciler, core.now)
 
 
-def right(world: Core) -> None:
-    check_oracle(world.reconciler, world.now)
-
-
-def lost(*rows: Row) -> Core:
+def with_lost_job(*rows: Row) -> Core:
     """A Pod on Node kn1 without a job, to be readopted."""
-    world = Core(*rows, OTHER, lost_job="readopt")
-    world.lose_jobs()
-    assert world.workload_wants(OTHER, SubmitJob)
-    return world
+    core = Core(*rows, OTHER, lost_job="readopt")
+    core.lose_jobs()
+    assert core.workload_wants(OTHER, SubmitJob)
+    return core
 
 
 def slurmd_asks_for_more() -> None:
-    """P28: less is left on its Node for Pods."""
-    world = core(ONE)
-    world.see(slurmd_pod("n1", requests=(("cpu", 15_500), ("memory", 1))))
-    right(world)
-    assert world.submission(ONE).excluded == ("n1",)
+    """P28: less is left on its Node for other Pods."""
+    core = two_hosts(POD)
+    core.see(slurmd_pod("n1", requests=(("cpu", 15_500), ("memory", 1))))
+    check(core)
+    assert core.submission(POD).excluded == ("n1",)
 
 
 def a_pods_node_loses_its_slurmd() -> None:
-    """P30: nobody knows its host any more."""
-    world = lost(*room("n1"))
-    world.see(deleted("slurmd_pods", slurmd_pod("n1")))
-    right(world)
+    """P30: its host is unknown now."""
+    core = with_lost_job(*room("n1"))
+    core.see(deleted("slurmd_pods", slurmd_pod("n1")))
+    check(core)
 
 
 def a_pods_node_names_another_host() -> None:
-    """P30: it would be readopted there."""
-    world = lost(node("kn1", slurm_node="n1", offer=OFFER), slurm_node("n1"), slurm_node("n2"))
-    world.see(node("kn1", slurm_node="n2", offer=OFFER))
-    right(world)
+    """P30: it would be readopted on that host."""
+    core = with_lost_job(
+        node("kn1", slurm_node="n1", offer=OFFER), slurm_node("n1"), slurm_node("n2")
+    )
+    core.see(node("kn1", slurm_node="n2", offer=OFFER))
+    check(core)
 
 
 def a_pods_node_becomes_a_slurm_node() -> None:
-    """P18: now it is known that its job is elsewhere."""
+    """P18: from now on its job is known to be elsewhere."""
     stray = pod("stray", node_name="kn5", job_id="8")
     runs = running(stray, job_id="8")
-    world = core(node("kn5", offer=OFFER), stray, runs)
-    assert not world.workload_wants(stray, CancelJob)
-    world.see(slurm_node("kn5"))
-    right(world)
-    assert world.workload_wants(stray, CancelJob)
+    core = two_hosts(node("kn5", offer=OFFER), stray, runs)
+    assert not core.workload_wants(stray, CancelJob)
+    core.see(slurm_node("kn5"))
+    check(core)
+    assert core.workload_wants(stray, CancelJob)
 
 
 def a_listing_of_pods_settles_an_array() -> None:
     """P21: an array names its Pods by UID alone."""
-    its = job(ONE, identity=identity(ONE, pods=(), uids=(ONE.uid,)))
-    world = core(its, watch_namespaces=("ns",))
-    world.see_listing("pods", after_s=1)
-    right(world)
+    its = job(POD, identity=identity(POD, pods=(), uids=(POD.uid,)))
+    core = two_hosts(its, watch_namespaces=("ns",))
+    core.see_listing("pods", after_s=1)
+    check(core)
 
 
 def a_job_is_read_again_while_a_gate_waits() -> None:
-    """L7: it runs as before, but now that is known."""
-    world = core(OTHER, RUNS)
-    world.now += 1
-    world.see(GateCall(1, "99", ("n1",), world.now, world.now + 60))
-    world.see(Observed(RUNS, world.now + 1))
-    right(world)
+    """L7: the read confirms that it still runs."""
+    core = two_hosts(OTHER, RUNS)
+    core.now += 1
+    core.see(GateCall(1, "99", ("n1",), core.now, core.now + 60))
+    core.see(Observed(RUNS, core.now + 1))
+    check(core)
 
 
 def the_last_job_that_waits_is_gone() -> None:
-    """P11a: an immediate allocation may be tried."""
+    """P11a: an allocation may be tried now."""
     waits = job(pod("q"), job_id="9")
-    world = core(ONE, pod("q"), waits, gate="on")
-    world.see(replace(waits, state=frozenset({"RUNNING"}), slurm_nodes=("n2",)))
-    right(world)
-    assert world.submission(ONE).kind == "allocation"
+    core = two_hosts(POD, pod("q"), waits, gate="on")
+    core.see(replace(waits, state=frozenset({"RUNNING"}), slurm_nodes=("n2",)))
+    check(core)
+    assert core.submission(POD).kind == "allocation"
 
 
 def the_first_gate_call_of_ours() -> None:
-    """P11a, P25: from now on the gate is counted on."""
-    world = core(ONE, OTHER, RUNS)
-    world.see(GateCall(1, "8", ("n1",), world.now, world.now + 60))
-    right(world)
-    assert world.submission(ONE).kind == "allocation"
+    """P11a, P25: from now on the gate is known to work."""
+    core = two_hosts(POD, OTHER, RUNS)
+    core.see(GateCall(1, "8", ("n1",), core.now, core.now + 60))
+    check(core)
+    assert core.submission(POD).kind == "allocation"
 
 
-def a_gangs_pod_is_told_its_place() -> None:
-    """P26: its key is not the id of its job."""
+def a_gangs_queue_position_changes() -> None:
+    """P26: the key of a gang is not the id of its workload."""
     a, b = gang_pod("a"), gang_pod("b")
     jobs = [job(pod("q"), job_id="1"), job(a, b, job_id="9")]
-    world = core(pod("q"), a, b, jobs[1])
-    world.wait(5)
-    world.see_listing("jobs", *jobs, after_s=61)
-    right(world)
+    core = two_hosts(pod("q"), a, b, jobs[1])
+    core.wait(5)
+    core.see_listing("jobs", *jobs, after_s=61)
+    check(core)
 
 
 def a_pods_node_falls_silent() -> None:
-    """P25b: a human is to be told, after its grace."""
+    """P25b: an Event follows after the grace."""
     ends = pod("other", node_name="kn1", job_id="8", terminating=True)
-    world = core(ends, RUNS)
-    world.see(node("kn1", offer=OFFER, ready="Unknown"))
-    right(world)
+    core = two_hosts(ends, RUNS)
+    core.see(node("kn1", offer=OFFER, ready="Unknown"))
+    check(core)
 
 
 def nodes_can_be_read_again() -> None:
-    """P12: now it is known that there is no Node for the host of its job."""
-    runs = running(ONE, job_id="7", at=("n9",), started=True)
-    world = core(ONE, slurm_node("n9"))
-    world.see(Lost("nodes", "gone away"))
-    world.see(runs)
-    assert not world.workload_wants(ONE, CancelJob)
-    world.see_listing("nodes", *room_nodes())
-    right(world)
-    assert world.workload_wants(ONE, CancelJob)
-
-
-def room_nodes() -> list[Row]:
-    return [one for one in (*room("n1"), *room("n2")) if isinstance(one, Node)]
+    """P12: from now on the host of its job is known to have no Node."""
+    runs = running(POD, job_id="7", at=("n9",), started=True)
+    core = two_hosts(POD, slurm_node("n9"))
+    core.see(Lost("nodes", "gone away"))
+    core.see(runs)
+    assert not core.workload_wants(POD, CancelJob)
+    core.see_listing("nodes", room("n1")[0], room("n2")[0])
+    check(core)
+    assert core.workload_wants(POD, CancelJob)
 
 
 def a_refusal_is_forgotten() -> None:
-    """P12: where Slurm had no other host for it, the one it was given up on is excluded anew."""
-    before = job(
-        ONE,
-        job_id="7",
-        state="CANCELLED",
-        slurm_nodes=("n2",),
-        identity=identity(ONE, replaced=True),
-    )
-    world = core(ONE, pod("q"))
-    world.see(SubmitRefused(workload_id((ONE.uid,)), 2014, "no host", "script", ""))
-    world.wait(500)
-    world.see(before)
-    world.wait(101)
-    assert world.submission(ONE).excluded == ()
-    world.see(SubmitRefused(workload_id((pod("q").uid,)), 2014, "no host", "script", ""))
-    right(world)
-    assert world.submission(ONE).excluded == ("n2",)
+    """P12: the host of a replaced job is excluded again after the refusal that lifted this."""
+    given_up = identity(POD, replaced=True)
+    before = job(POD, state="CANCELLED", slurm_nodes=("n2",), identity=given_up)
+    core = two_hosts(POD, pod("q"))
+    core.see(SubmitRefused(WORKLOAD, 2014, "no host", "script", ""))
+    core.wait(500)
+    core.see(before)
+    core.wait(101)
+    assert core.submission(POD).excluded == ()
+    core.see(SubmitRefused(workload_id((pod("q").uid,)), 2014, "no host", "script", ""))
+    check(core)
+    assert core.submission(POD).excluded == ("n2",)
 
 
 def one_leaves_its_gang_and_the_other_goes() -> None:
-    """G3: its job stands for both, though the label was taken off (found by history 5925)."""
+    """G3: the job is for both, though the label was removed (history 5925)."""
     one, other = (gang_pod(name, node_name=f"kn{name}", job_id="7") for name in "12")
     runs = running(one, other, at=("n1", "n2"))
-    world = core(replace(one, gang=None), other, runs)
-    world.see(deleted("pods", other))
-    right(world)
+    core = two_hosts(replace(one, gang=None), other, runs)
+    core.see(deleted("pods", other))
+    check(core)
 
 
 def one_joins_a_gang_that_lost_its_job() -> None:
-    """P30: a listing from before it came says that the other is lost (found by history 5700)."""
-    world = core(gang_pod("1", node_name="kn1", job_id="8"))
-    world.now = 1001.0
-    world.see(*listing("jobs", begun_s=1001.0))
-    world.now = 1100.0
-    world.see(gang_pod("2", node_name="kn1"))
-    world.see(*listing("jobs", begun_s=1070.0))
-    right(world)
+    """P30: a listing from before it was created shows the other as lost (history 5700)."""
+    core = two_hosts(gang_pod("1", node_name="kn1", job_id="8"))
+    core.now = 1001.0
+    core.see(*listing("jobs", begun_s=1001.0))
+    core.now = 1100.0
+    core.see(gang_pod("2", node_name="kn1"))
+    core.see(*listing("jobs", begun_s=1070.0))
+    check(core)
 
 
-def a_jobs_number_is_anothers() -> None:
-    """P23: it lives as the one before did, for another Pod; the first is without a job."""
+def a_job_id_goes_to_another_pod() -> None:
+    """P23: a job with this id is live as before, but for another Pod."""
     first, second = pod("p1"), pod("p2")
-    world = core(first, second, job(first, job_id="7"))
-    world.see(job(second, job_id="7"))
-    right(world)
-    assert world.workload_wants(first, SubmitJob)
-    assert not world.workload_wants(second, SubmitJob)
+    core = two_hosts(first, second, job(first, job_id="7"))
+    core.see(job(second, job_id="7"))
+    check(core)
+    assert core.workload_wants(first, SubmitJob)
+    assert not core.workload_wants(second, SubmitJob)
 
 
 def a_pod_waits_until_a_node_is_ready() -> None:
-    """P32: nothing is submitted before; the Node's turn alone wakes the Pod."""
+    """P32: only the change of the Node marks the Pod."""
     silent = [node(f"k{name}", offer=OFFER, ready="False") for name in ("n1", "n2")]
-    world = core()
-    world.see(*silent)
-    world.see(pod("q"))
-    assert not world.workload_wants(pod("q"), SubmitJob)
-    world.see(node("kn1", offer=OFFER))
-    right(world)
-    assert world.workload_wants(pod("q"), SubmitJob)
+    core = two_hosts()
+    core.see(*silent)
+    core.see(pod("q"))
+    assert not core.workload_wants(pod("q"), SubmitJob)
+    core.see(node("kn1", offer=OFFER))
+    check(core)
+    assert core.workload_wants(pod("q"), SubmitJob)
 
 
-STORIES = (
+CASES = (
     one_leaves_its_gang_and_the_other_goes,
     one_joins_a_gang_that_lost_its_job,
-    a_jobs_number_is_anothers,
+    a_job_id_goes_to_another_pod,
 )
 GRAPH_EDGES: dict[str, Callable[[], None]] = {
     "slurmd_pod_changed:self.keys.mark_each(self._workload_edges.hosts_changed())": (
@@ -247,5 +238,5 @@ WORKLOAD_EDGES: dict[str, Callable[[], None]] = {
     "keys_of_pods_on:workload_key:1": a_pods_node_becomes_a_slurm_node,
     "pods_listed:workload_key:1": a_listing_of_pods_settles_an_array,
     "_since_crowded:workload_key:1": the_last_job_that_waits_is_gone,
-    "_keys_named:workload_key:1": a_gangs_pod_is_told_its_place,
+    "_keys_named:workload_key:1": a_gangs_queue_position_changes,
 }

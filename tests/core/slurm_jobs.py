@@ -28,7 +28,7 @@ class SlurmJobs:
         self.cpus: dict[str, int] = {}
         """CPUs of each job on one node."""
         self.late: list[tuple[SubmitJob, float]] = []
-        """Submissions inside slurmrestd that may still become jobs, and the end of that time (F2)."""
+        """Submissions inside slurmrestd that may become jobs until then (F2)."""
         self.clock = 0
         self._slurm_nodes = slurm_nodes
         self._last_id = 0

@@ -1,6 +1,6 @@
-"""Oracle, read-set, safety and quiet world on random histories.
+"""Random histories: after every step all checks hold, and at the end everything converges.
 
-SUNK_SYNC_HISTORIES says how many (200); SUNK_SYNC_HISTORY replays the one of that number.
+SUNK_SYNC_HISTORIES is their number (200); SUNK_SYNC_HISTORY replays the one with that seed.
 """
 
 import os
@@ -11,23 +11,23 @@ from tests.core.history import run_histories
 from tests.core.workload_history import WorkloadHistory
 
 pytestmark = pytest.mark.no_cover
-"""Counting the lines of so many histories would take longer than they do."""
+"""Coverage of so many histories would take longer than the histories."""
 COUNT = int(os.environ.get("SUNK_SYNC_HISTORIES", "200"))
 ONE = os.environ.get("SUNK_SYNC_HISTORY")
 
 
-def test_every_history_keeps_the_promises() -> None:
-    """After every step: standing verdicts are those of a full pass, whatever a decision read marks
-    its key when it changes, nobody's drain is touched, no absence counts without evidence. In the
-    end everything comes to rest, is right, and stays quiet (S0-S20, M1-M7).
+def test_every_history_keeps_all_promises_S0_to_S20_M1_to_M7() -> None:
+    """After every step the verdicts equal those of a full pass, a change of any row that a decision
+    read marks its key, no foreign drain is touched, and no absence counts without evidence. In the
+    end everything converges, is right, and nothing more is written.
     """
     run_histories([int(ONE)] if ONE else range(COUNT))
 
 
-def test_every_history_with_workloads_keeps_the_promises() -> None:
-    """The same with workload Pods, their jobs and the hooks server: nobody is bound where his job
-    is not, or beside a Pod whose job is not confirmed; no job ends before its Pods, no Pod before
-    its job; nothing is submitted twice or against a human's word; no orphan ends unasked. At rest
-    each Pod is bound or says why, and has one job (P1-P30, G1-G7, L6-L7, F2).
+def test_every_history_with_workloads_keeps_all_promises() -> None:
+    """The same with workload Pods, jobs and the hooks server. No Pod is bound where its job is not,
+    or beside a Pod whose job is not confirmed. No job ends before its Pods, no Pod before its job.
+    Nothing is submitted twice or against a human's cancel. In the end each Pod is bound or says
+    why, and has one job (P1-P30, G1-G7, L6-L7, F2).
     """
     run_histories([int(ONE)] if ONE else range(COUNT), kind=WorkloadHistory)

@@ -1,4 +1,4 @@
-"""The checks of the histories catch what they are there for: broken on purpose, they fail."""
+"""The checks of the histories find defects: with a rule or an edge broken on purpose, they fail."""
 
 import ast
 import inspect
@@ -33,23 +33,22 @@ from tests.core.history import History
 from tests.core.workload_history import WorkloadHistory
 
 pytestmark = pytest.mark.no_cover
-"""Thousands of histories: counting their lines would take longer than they do."""
+"""Coverage of thousands of histories would take longer than the histories."""
 SEEDS = range(400)
 MARKS = ("mark", "mark_hosts", "mark_all", "mark_each")
 MARKING = (Graph.__module__, HostEdges.__module__, Keys.__module__)
 KEYS = ("host_key", "workload_key")
-"""What makes keys in workloads/edges.py: whoever calls it marks them."""
+"""The functions that make the keys which workloads/edges.py marks."""
 Edge = tuple[str, int, str]
 
 
 def functions(module: str) -> Iterator[ast.FunctionDef]:
-    """Every function of its source."""
     tree = ast.parse(inspect.getsource(sys.modules[module]))
     return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
 
 
 def edges() -> list[Edge]:
-    """Every place of the graph that marks keys dirty: function, line, source."""
+    """Return every place of the graph that marks keys dirty: function, line, source."""
     return [
         (function.name, call.lineno, ast.unparse(call).replace("self._keys.", "self.keys."))
         for module in MARKING
@@ -62,7 +61,7 @@ def edges() -> list[Edge]:
 
 
 def workload_edges() -> list[Edge]:
-    """Every line of workloads/edges.py that makes keys to be marked: function, line, source."""
+    """Return every line of workloads/edges.py that makes keys to mark: function, line, source."""
     found = {
         (name.lineno, name.id): function.name
         for function in functions(WorkloadEdges.__module__)
@@ -73,7 +72,7 @@ def workload_edges() -> list[Edge]:
 
 
 def first_failure(kinds: Sequence[type[History]] = (History, WorkloadHistory)) -> str:
-    """Name of the check that fails first, over as many histories as it takes; empty for none."""
+    """Run histories until a check fails, and return its name; empty for none."""
     for seed in SEEDS:
         for kind in kinds:
             try:
@@ -84,7 +83,7 @@ def first_failure(kinds: Sequence[type[History]] = (History, WorkloadHistory)) -
 
 
 def drop(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is marked from this line any more."""
+    """Mark nothing from this line any more."""
     function, line, _ = edge
 
     def forgetful(mark: Callable[..., None]) -> Callable[..., None]:
@@ -100,7 +99,7 @@ def drop(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def drop_workload_edge(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No key is made in this line of workloads/edges.py any more."""
+    """Make no key in this line of workloads/edges.py any more."""
     _, line, name = edge
     make = getattr(workload_module, name)
 
@@ -113,9 +112,9 @@ def drop_workload_edge(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def host_answers() -> list[Edge]:
-    """Every line of HostIdentity that looks hosts up for its answer: function, line, what.
+    """Return every line of HostIdentity that looks up hosts for its answer: function, line, method.
 
-    `slurmd_pod_changed` looks them up to remember places: a mutant of the simulator guards it.
+    `slurmd_pod_changed` uses the lookup to remember places: a mutant of the simulator guards it.
     """
     return [
         (function.name, call.lineno, call.func.attr)
@@ -129,7 +128,7 @@ def host_answers() -> list[Edge]:
 
 
 def drop_host_answer(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This line of HostIdentity finds no host any more."""
+    """Find no host in this line of HostIdentity any more."""
     function, line, name = edge
     table = Claims if name == "hosts_on_node" else LastSeen
     find = getattr(table, name)
@@ -151,40 +150,32 @@ HOST_ANSWERS = host_answers()
 EDGES = edges()
 NAMES = [f"{name}:{source}" for name, _, source in EDGES]
 RARE = test_graph.CLUSTER_EDGE
-"""The one edge that histories hardly ever need: a scripted test of test_graph.py guards it."""
+"""The one edge that histories hardly ever need: a test of test_graph.py guards it."""
+SCRIPTED = rare_edges.GRAPH_EDGES | rare_edges.WORKLOAD_EDGES
+"""Edges that the histories need less than once in sixty: each has a scripted case."""
 
 
-STORIES = rare_edges.GRAPH_EDGES | rare_edges.WORKLOAD_EDGES
-"""Edges that the histories need less than once in sixty: each has a small story."""
+@pytest.mark.parametrize("case", sorted({*SCRIPTED.values(), *rare_edges.CASES}, key=str))
+def test_a_scripted_case_ends_right_with_every_edge(case: Callable[[], None]) -> None:
+    case()
 
 
-@pytest.mark.parametrize("story", sorted({*STORIES.values(), *rare_edges.STORIES}, key=str))
-def test_the_small_stories_end_right(story: Callable[[], None]) -> None:
-    """With every edge in its place."""
-    story()
-
-
-@pytest.mark.parametrize("name", rare_edges.GRAPH_EDGES)
-def test_a_rare_edge_that_is_dropped_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """By the oracle at the end of its story."""
-    drop(EDGES[NAMES.index(name)], monkeypatch)
+@pytest.mark.parametrize("name", SCRIPTED)
+def test_a_rare_edge_that_is_dropped_is_noticed_by_the_oracle(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    if name in NAMES:
+        drop(EDGES[NAMES.index(name)], monkeypatch)
+    else:
+        drop_workload_edge(WORKLOAD_EDGES[WORKLOAD_NAMES.index(name)], monkeypatch)
     with pytest.raises(HistoryError, match="oracle"):
-        STORIES[name]()
+        SCRIPTED[name]()
 
 
-@pytest.mark.parametrize("name", rare_edges.WORKLOAD_EDGES)
-def test_a_rare_key_that_is_dropped_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """By the oracle at the end of its story."""
-    drop_workload_edge(WORKLOAD_EDGES[WORKLOAD_NAMES.index(name)], monkeypatch)
-    with pytest.raises(HistoryError, match="oracle"):
-        STORIES[name]()
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in (RARE, *STORIES)])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in (RARE, *SCRIPTED)])
 def test_any_dirty_edge_that_is_dropped_is_noticed(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Each edge of the graph matters: without it a verdict stands that is no longer right."""
     drop(EDGES[NAMES.index(name)], monkeypatch)
     assert first_failure() in ("oracle", "read-set")
 
@@ -193,36 +184,33 @@ def test_any_dirty_edge_that_is_dropped_is_noticed(
 def test_any_host_that_an_identity_does_not_name_is_noticed(
     monkeypatch: pytest.MonkeyPatch, edge: Edge
 ) -> None:
-    """Each answer of HostIdentity names every host that the change concerns."""
     drop_host_answer(edge, monkeypatch)
     assert first_failure() in ("oracle", "read-set")
 
 
-@pytest.mark.parametrize("name", [name for name in WORKLOAD_NAMES if name not in STORIES])
+@pytest.mark.parametrize("name", [name for name in WORKLOAD_NAMES if name not in SCRIPTED])
 def test_any_key_of_a_workload_that_is_dropped_is_noticed(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Each fact about Pods and jobs wakes whoever reads it."""
     drop_workload_edge(WORKLOAD_EDGES[WORKLOAD_NAMES.index(name)], monkeypatch)
     assert first_failure((WorkloadHistory,)) in ("oracle", "read-set", "index")
 
 
 def test_the_rare_edge_that_is_dropped_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The edge that the histories miss is guarded by a test of its own."""
     drop(EDGES[NAMES.index(RARE)], monkeypatch)
     with pytest.raises(HistoryError, match="oracle"):
         test_graph.test_a_listed_pod_does_not_count_as_missed_by_the_selector_S20()
 
 
 def test_a_stale_answer_that_counts_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """S7: too rare for the histories; a scripted test guards it."""
+    """S7: too rare for the histories; a test of the graph guards it."""
     monkeypatch.setattr(Table, "last_news_s", lambda *_: 0.0)
     with pytest.raises(AssertionError):
         test_graph.test_a_read_from_before_the_pod_was_last_seen_proves_nothing_S7()
 
 
 def test_a_claim_that_is_kept_too_long_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """S16: who claims a host is worked out anew whenever a claim near it changes."""
+    """S16: the claims of a host are computed again whenever a claim near it changes."""
     monkeypatch.setattr(Claims, "_unsettle", lambda *_, **__: None)
     assert first_failure() in ("oracle", "read-set", "claims")
 
@@ -267,7 +255,6 @@ BROKEN: dict[str, tuple[object, str, object, set[str]]] = {
 
 @pytest.mark.parametrize("what", BROKEN)
 def test_a_broken_rule_is_noticed(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    """Each promise has a check that fails when it is broken."""
     where, name, instead, checks = BROKEN[what]
     monkeypatch.setattr(where, name, instead)
     assert first_failure() in checks

@@ -1,14 +1,12 @@
-"""What must hold of workloads after every step: who is bound, cancelled, ended and submitted, and
-why.
+"""What must hold of workloads after every step, and once everything has converged.
 
-Stated anew from the picture's rows and the world's truth; no rule and no view is asked.
+Stated from the rows of the graph and the objects of the model, without any rule or view.
 """
 
 from collections.abc import Iterable
 
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import Action, AnswerGate, Bind, CancelJob, EndPod, SubmitJob
-from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
     NEEDED,
     WORKLOADS_NEED,
@@ -20,49 +18,51 @@ from sunk_sync.core.model.facts import (
     Observed,
     Pod,
 )
+from sunk_sync.core.model.keys import workload_key, workload_key_of
+from sunk_sync.core.model.names import SCHEDULED_CONDITION
 from sunk_sync.core.model.verdict import Decision
+from sunk_sync.core.reconciler import Reconciler
+from sunk_sync.core.translate.job_states import is_waiting
 from tests.core.checks import READS, HistoryError
 from tests.core.workload_world import WorkloadWorld
 
 LIVE = frozenset({"PENDING", "RUNNING", "SUSPENDED"})
 
 
-class Told:
-    """What this process was told: submissions without an answer, and whose jobs had ended."""
+class JobEvidence:
+    """What this process has learnt of submissions, bindings and ended jobs."""
 
     def __init__(self) -> None:
         self.sent_s: dict[str, float] = {}
+        """When each submission without an answer was sent, by workload."""
         self.ended: set[tuple[str, str]] = set()
-        """UID of a Pod and the job of it."""
+        """UID of a Pod and id of its ended job."""
         self.tried: set[tuple[str, str]] = set()
-        """The same, of bindings without an answer."""
+        """UID of a Pod and id of the job of a binding without an answer."""
 
     def observe(self, one: News) -> None:
-        if isinstance(one, Attempt):
-            self.sent_s[one.workload] = one.sent_s
-        elif isinstance(one, BindTried):
-            self.tried.add((one.uid, one.job_id))
-        elif isinstance(one, Observed) and isinstance(one.row, Job):
-            self._hear_job(one.row)
-
-    def _hear_job(self, job: Job) -> None:
-        if is_live(job):
-            self.sent_s.pop(job.identity.workload, None)  # what was sent without an answer was this
-        else:
-            self.ended |= {(uid, job.job_id) for uid in uids(job)}
+        match one:
+            case Attempt():
+                self.sent_s[one.workload] = one.sent_s
+            case BindTried():
+                self.tried.add((one.uid, one.job_id))
+            case Observed(row=Job() as job) if is_live(job):
+                self.sent_s.pop(job.identity.workload, None)  # this is the submitted job
+            case Observed(row=Job() as job):
+                self.ended |= {(uid, job.job_id) for uid in uids(job)}
 
 
-class Judge:
-    """Looks at what may be pushed for workloads and hosts."""
+class WorkloadSafety:
+    """Checks the writes that are allowed for workloads and hosts."""
 
-    def __init__(self, graph: Graph, world: WorkloadWorld, told: Told) -> None:
+    def __init__(self, graph: Graph, world: WorkloadWorld, evidence: JobEvidence) -> None:
         self._graph = graph
         self._world = world
-        self._told = told
-        self._configuration: Configuration = graph.configuration
+        self._evidence = evidence
+        self._configuration = graph.configuration
 
     def check(self, decision: Decision) -> None:
-        """Raise HistoryError where an action harms."""
+        """Raise HistoryError if an action is not safe."""
         if decision.key[0] == "workload":
             self._check_listed(decision.allowed)
             self._check_binds(decision.allowed)
@@ -81,7 +81,7 @@ class Judge:
                 case _:
                     pass
 
-    # What the picture holds
+    # Rows of the graph
 
     def _pods(self) -> dict[str, Pod]:
         return {row.uid: row for row in self._graph.pods.rows()}
@@ -90,7 +90,7 @@ class Judge:
         return [job for job in self._graph.jobs.rows() if is_live(job) and uid in uids(job)]
 
     def _confirmed(self, pod: Pod, slurm_node: str, *, since_s: float = float("-inf")) -> bool:
-        """Some job of it was read RUNNING there, by a read begun since then."""
+        """A job of the Pod was read as RUNNING there, by a read begun since then."""
         return any(
             is_live(entry.row)
             and "RUNNING" in entry.row.state
@@ -151,10 +151,10 @@ class Judge:
             raise HistoryError(f"cancel: {cancel} though all its Pods live on its hosts: {pods}")
 
     def _check_doubt(self, cancel: CancelJob) -> None:
-        """No Pod is bound in truth by a binding of which the answer was lost (P14, P29)."""
+        """No Pod is really bound by a binding whose answer was lost (P14, P29)."""
         known = {pod.uid for pod in self._pods().values() if pod.node_name}
         for pod in self._world.workload.values():
-            lost = (pod.uid, cancel.job_id) in self._told.tried and pod.uid not in known
+            lost = (pod.uid, cancel.job_id) in self._evidence.tried and pod.uid not in known
             if lost and pod.node_name and pod.job_id == cancel.job_id and not pod.terminating:
                 raise HistoryError(f"doubt: {cancel} though {pod} was bound by it")
 
@@ -162,14 +162,14 @@ class Judge:
         return len(pods) == len(uids(job)) == len(job.slurm_nodes)
 
     def _stands_well(self, pod: Pod) -> bool:
-        """Bound where this one live job of it runs, and not about to end."""
+        """The Pod is bound where its only live job runs, and is not about to end."""
         host = self._graph.claims.host_of_node(pod.node_name) if pod.node_name else ""
         live = self._live(pod.uid)
         alone = len(live) == 1 and host in live[0].slurm_nodes
         return bool(host) and alone and not (pod.terminating or pod.ended)
 
     def _check_over(self, cancel: CancelJob, uid: str) -> None:
-        """The Pod is gone in truth, or ended, or will never start."""
+        """The Pod does not exist, has ended, or will never start."""
         pod = self._pods().get(uid)
         if pod is None:
             truth = [one for one in self._world.workload.values() if one.uid == uid]
@@ -179,7 +179,7 @@ class Judge:
             raise HistoryError(f"cancel: {cancel} though {pod} lives")
 
     def _is_stranded(self, pod: Pod) -> bool:
-        """It is to end, and its Node is no more: nobody else ever says that it ended (P25b)."""
+        """The Pod terminates and its Node is gone: nobody else ever reports its end (P25b)."""
         return pod.terminating and pod.node_name not in self._world.nodes
 
     # P16, P19, P30, G3, G4
@@ -194,13 +194,13 @@ class Judge:
         if any(self._unbroken(job) for job in well):
             raise HistoryError(f"end: {end} though a job of it runs: {well}")
         ended = [job for job in self._graph.jobs.rows() if pod.uid in uids(job)]
-        was_told = (pod.uid, pod.job_id) in self._told.ended
+        was_read = (pod.uid, pod.job_id) in self._evidence.ended
         lost = end.weak and (self._configuration.lost_job == "end" or self._lacks_member(pod))
-        if not (ended or was_told or lost):
+        if not (ended or was_read or lost):
             raise HistoryError(f"end: {end} though no job of it was read")
 
     def _lacks_member(self, pod: Pod) -> bool:
-        """Fewer of its gang stand than its size says (G3)."""
+        """Fewer members of the gang are bound than its size (G3)."""
         if pod.gang is None:
             return False
         members = [
@@ -212,7 +212,7 @@ class Judge:
         return len(members) < (pod.gang.size or self._world.gang_sizes.get(pod.gang.name, 0))
 
     def _unbroken(self, job: Job) -> bool:
-        """No member of its gang left, is about to, or was refused its Node."""
+        """No member of the gang is gone, terminates, or was refused its Node."""
         pods = self._pods()
         members = [pods.get(uid) for uid in uids(job)]
         refused = self._graph.workloads.memory.bind_refusals
@@ -228,7 +228,7 @@ class Judge:
         live = [job for uid in named for job in self._live(uid)]
         if live:
             raise HistoryError(f"submit: {submit} though {live} live")
-        sent_s = self._told.sent_s.get(identity.workload)
+        sent_s = self._evidence.sent_s.get(identity.workload)
         settle_s = self._configuration.settle_s
         if sent_s is not None and graph.jobs.listed_s < sent_s + settle_s:
             raise HistoryError(f"attempt: {submit} while one of {sent_s} may still happen")
@@ -283,5 +283,46 @@ def is_live(job: Job) -> bool:
 
 
 def uids(job: Job) -> list[str]:
-    """UIDs of the Pods that it names."""
+    """Return the UIDs of the Pods that the job names."""
     return [pod.rpartition("/")[2] for pod in job.identity.pods]
+
+
+def check_workload_rest(reconciler: Reconciler, world: WorkloadWorld) -> None:
+    """Each Pod has at most one live job, gone Pods have none, and an unbound Pod says why."""
+    pods = {row.uid: row for row in world.workload.values()}
+    for job in world.jobs.rows.values():
+        named = [pods[uid] for uid in uids(job) if uid in pods]
+        if is_live(job) and not any(not pod.ended for pod in named):
+            raise HistoryError(f"orphan: finally {job} lives, its Pods are {named}")
+    for pod in pods.values():
+        _check_pod(pod, reconciler, world)
+
+
+def _check_exclusions(pod: Pod, live: list[Job], reconciler: Reconciler) -> None:
+    """A waiting job excludes exactly the hosts that cannot take its Pod now (P7)."""
+    reach = reconciler.graph.workloads.feasible_hosts.reach(pod.spec)
+    for job in live if pod.gang is None and not reach.unfit else ():
+        if is_waiting(job) and job.identity.hosts not in ("", reach.hosts):
+            raise HistoryError(f"exclusions: {job} waits, and is to exclude {reach.excluded}")
+
+
+def _check_pod(pod: Pod, reconciler: Reconciler, world: WorkloadWorld) -> None:
+    live = world.jobs.live_for(pod.uid)
+    if len(live) > 1:
+        raise HistoryError(f"double: finally {pod} has {live}")
+    if pod.terminating:
+        raise HistoryError(f"rest: {pod} still ends")
+    if pod.ended:
+        return
+    if pod.node_name:
+        host = reconciler.graph.claims.host_of_node(pod.node_name)
+        known = host in reconciler.graph.slurm_nodes.entries
+        if live and known and host not in live[0].slurm_nodes:
+            raise HistoryError(f"wrong: {pod} stands beside its job {live}")
+        return
+    _check_exclusions(pod, live, reconciler)
+    standing = reconciler.standing.get(workload_key(workload_key_of(pod)))
+    because = standing.verdict.because if standing is not None else ""
+    shown = any(one.type == SCHEDULED_CONDITION and one.status == "False" for one in pod.conditions)
+    if not shown and not pod.gated and because in ("", "in sync"):
+        raise HistoryError(f"silent: {pod} waits, and nobody says why: {live}")

@@ -18,15 +18,13 @@ from sunk_sync.core.model.facts import (
     SlurmNode,
     StopCall,
 )
-from sunk_sync.core.model.keys import Key
 from sunk_sync.core.model.outcomes import Outcome, Unsure
 from sunk_sync.core.model.pod_spec import Gang, PodSpec
 from sunk_sync.core.model.verdict import Decision
 from tests.core.checks import ReadSet
 from tests.core.history import History
-from tests.core.workload_checks import Judge, Told
+from tests.core.workload_checks import JobEvidence, WorkloadSafety, check_workload_rest
 from tests.core.workload_reads import WorkloadReads, check_indexes
-from tests.core.workload_rest import check_workload_rest
 from tests.core.workload_world import WorkloadWorld
 from tests.core.world_changes import NODES, SLURM_NODES
 from tests.kit.build import CLUSTER_UID, OFFER, SCHEDULER, SMALL, node, pod, slurm_node, slurmd_pod
@@ -46,7 +44,7 @@ SETTINGS = (
 
 
 class WorkloadHistory(History):
-    """Runs one seed. Raises HistoryError with the last steps in its notes."""
+    """Run one seed. HistoryError carries the last steps in its notes."""
 
     world: WorkloadWorld
 
@@ -70,7 +68,7 @@ class WorkloadHistory(History):
         return (*super()._kinds(), *dict.fromkeys(mine))
 
     def _prepare(self) -> None:
-        """Hosts that can take Pods, most of them; then a few changes."""
+        """Make hosts that can take Pods, then a few changes."""
         self.gangs = self.rng.random() < 0.5
         self.calls = 0
         for number in "123":
@@ -84,8 +82,8 @@ class WorkloadHistory(History):
 
     def _start(self) -> None:
         super()._start()
-        self.told = Told()
-        self.judge = Judge(self.graph, self.world, self.told)
+        self.evidence_of_jobs = JobEvidence()
+        self.safety = WorkloadSafety(self.graph, self.world, self.evidence_of_jobs)
         self.world.calls.clear()
 
     def _read_set(self) -> ReadSet:
@@ -93,17 +91,17 @@ class WorkloadHistory(History):
 
     def _before_observing(self, news: Sequence[News]) -> None:
         for one in news:
-            self.told.observe(one)
+            self.evidence_of_jobs.observe(one)
 
     def _check(self, decision: Decision) -> None:
         super()._check(decision)
-        self.judge.check(decision)
+        self.safety.check(decision)
 
     def _settle(self) -> None:
         super()._settle()
         check_indexes(self.graph)
 
-    # What happens
+    # Changes
 
     def _changed_node(self, row: Node) -> Node:
         if self.rng.random() < 0.15:
@@ -175,11 +173,11 @@ class WorkloadHistory(History):
 
     def _change_jobs(self) -> None:
         jobs = self.world.jobs
-        told = jobs.duplicate() if self.rng.random() < 0.04 else jobs.happen()
-        self._note("slurm:", told)
+        what = jobs.duplicate() if self.rng.random() < 0.04 else jobs.happen()
+        self._note("slurm:", what)
 
     def _call(self) -> None:
-        """The hooks server."""
+        """The hooks server is called, or a call ends."""
         rng, world = self.rng, self.world
         if world.calls and rng.random() < 0.3:
             self._observe(world.end_call(rng.choice(list(world.calls))))
@@ -189,42 +187,39 @@ class WorkloadHistory(History):
         job_id = "999" if job is None or rng.random() < 0.3 else job.job_id
         now = world.now
         self.calls += 1
+        call: GateCall | StopCall | JobNotice
         match rng.randrange(4):
             case 0:
                 held = job.slurm_nodes if job is not None else ()
                 names = held or (rng.choice(SLURM_NODES),)
-                call: GateCall | StopCall = GateCall(self.calls, job_id, names, now, now + 60)
+                call = GateCall(self.calls, job_id, names, now, now + 60)
             case 1:
                 call = StopCall(self.calls, job_id, now, now + rng.choice((5.0, 30.0)))
             case 2:
-                self._observe([JobNotice(job_id, "ended", now)])
-                return
+                call = JobNotice(job_id, "ended", now)
             case _:
                 started = job is not None and "RUNNING" in job.state
-                self._observe([JobNotice(job_id, "started" if started else "starting", now)])
-                return
-        world.calls[call.call] = call
+                call = JobNotice(job_id, "started" if started else "starting", now)
+        if not isinstance(call, JobNotice):
+            world.calls[call.call] = call
         self._observe([call])
 
     # Answers
 
     def _answer(self, *, lost: bool = False) -> None:
-        """A lost answer is Unsure; a submission's tells of the attempt (F2)."""
+        """A lost answer is Unsure; that of a submission contains the attempt (F2)."""
         if lost:
             key, outcome, sent_s = self.answers[0]
             self.answers[0] = (key, _unsure(outcome, self.world.now), sent_s)
-        key, outcome, _ = self.answers[0]
+        _, outcome, _ = self.answers[0]
         super()._answer()
-        if not isinstance(outcome, Unsure):
-            self._answered(key, outcome)
+        match outcome.action:
+            case _ if isinstance(outcome, Unsure):
+                pass
+            case AnswerStop(call=call) | AnswerGate(call=call, go=True):
+                self._observe(self.world.end_call(call))
 
-    def _answered(self, key: Key, outcome: Outcome) -> None:  # noqa: ARG002
-        action = outcome.action
-        ends = isinstance(action, AnswerStop) or (isinstance(action, AnswerGate) and action.go)
-        if ends and isinstance(action, AnswerStop | AnswerGate):
-            self._observe(self.world.end_call(action.call))
-
-    # Rest
+    # Convergence
 
     def _heal(self) -> None:
         world = self.world

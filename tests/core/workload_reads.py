@@ -1,4 +1,4 @@
-"""What workloads remember beside rows, as the read-set and the oracle see it."""
+"""The read-set and the index checks for what workloads remember beside rows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,9 +11,7 @@ from tests.core.checks import HistoryError, Read, ReadSet, Recorded
 
 MEMORIES = (
     "attempts", "refusals", "bind_refusals", "binds_tried", "sizes", "gone", "get_results",
-    "notices",
-    "ahead", "placed_s", "started", "ended_s", "ends", "missing_s",
-    "waits_s",
+    "notices", "ahead", "placed_s", "started", "ended_s", "ends", "missing_s", "waits_s",
 )  # fmt: skip
 
 
@@ -38,7 +36,7 @@ class WorkloadReads(ReadSet):
         claims.host_of_node = self._unseen(claims.host_of_node)  # type: ignore[method-assign]
 
     def _unseen(self, ask: Callable[..., Any]) -> Callable[..., Any]:
-        """It looks at whole rows for little of each: the oracle alone guards it."""
+        """Record no reads in it: it reads whole rows for a small part. The oracle guards it."""
 
         def asked(*arguments: Any) -> Any:
             reads, self._log.reads = self._log.reads, None
@@ -67,7 +65,7 @@ INDEXES = (
 
 
 def check_indexes(graph: Graph) -> None:
-    """Every index and every set of workloads is what the rows make of it."""
+    """Every index and every set of workloads follows from the rows."""
     fresh = WorkloadIndex()
     for entry in graph.pods.entries.values():
         fresh.add_pod(entry.row)
@@ -76,8 +74,8 @@ def check_indexes(graph: Graph) -> None:
     kept, memory = graph.workloads.index, graph.workloads.memory
     for name in INDEXES:
         if getattr(kept, name) != getattr(fresh, name):
-            told = f"{getattr(kept, name)}, right is {getattr(fresh, name)}"
-            raise HistoryError(f"index: {name} is {told}")
+            values = f"{getattr(kept, name)}, right is {getattr(fresh, name)}"
+            raise HistoryError(f"index: {name} is {values}")
     pods = [entry.row for entry in graph.pods.entries.values()]
     if memory.bound_s.keys() != {pod.uid for pod in pods if pod.node_name}:
         raise HistoryError(f"index: bound_s is {memory.bound_s}")

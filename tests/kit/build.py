@@ -304,6 +304,6 @@ def _of_kinds(verdict: Verdict, kinds: tuple[type, ...]) -> list[Any]:
     return [want for want in verdict.wants if not kinds or isinstance(want, kinds)]
 
 
-def two_hosts(*rows: Row, **chosen: object) -> Core:
+def two_hosts(*rows: Row, **chosen: Any) -> Core:
     """Make a core with the free hosts n1 and n2, and these rows."""
     return Core(*room("n1"), *room("n2"), *rows, **chosen)

@@ -396,7 +396,8 @@ def test_after_a_restart_only_our_mark_tells_what_is_gone_S7_S8_S18(
 ) -> None:
     """A new process sees neither Pod nor Node."""
     core = Core(slurm_node("n1", comment=comment))
-    for row, found in zip((slurmd_pod(), node()), reads, strict=False):
+    objects: list[Node | SlurmdPod] = [slurmd_pod(), node()]
+    for row, found in zip(objects, reads, strict=False):
         core.answer(row, found)
     assert reasons(core) == [reason] * bool(reason)
 

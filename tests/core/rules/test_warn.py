@@ -1,6 +1,6 @@
 """P25b: a Pod that cannot end because its Node is gone or does not answer."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
@@ -12,7 +12,7 @@ POD = pod(node_name="kn1", phase="Running", job_id="7")
 ENDING = pod(node_name="kn1", phase="Running", job_id="7", terminating=True)
 
 
-def core_of(row: Pod = ENDING, **chosen: object) -> Core:
+def core_of(row: Pod = ENDING, **chosen: Any) -> Core:
     """The Pod is on host n1, by job 7."""
     return Core(*room(), row, running(POD), **chosen)
 
