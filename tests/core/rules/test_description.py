@@ -1,4 +1,4 @@
-"""Pods in, a description of their job out, or all that is wrong: P2-P9, P20, P27, G2, G5."""
+"""The description of the job of some Pods, or their faults: P1-P6, P8, P9, P20, P27, G1, G2, G5."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,7 +31,7 @@ SMALL: Mapping[str, int] = {"cpu": 1000, "memory": GIB}
 
 
 def pod(name: str = "p", **fields: Any) -> Pod:
-    """A Pod `team/NAME` of one CPU and 1 GiB; spec fields and annotations (with `_`) as given."""
+    """Make Pod `team/NAME` of one CPU and 1 GiB, with spec fields and annotations (with `_`)."""
     requests: Mapping[str, int] = fields.pop("requests", SMALL)
     of_spec = {key: fields.pop(key) for key in tuple(fields) if key in PodSpec.__struct_fields__}
     of_pod = {key: fields.pop(key) for key in tuple(fields) if key in ("namespace", "gang")}
@@ -92,7 +92,7 @@ def test_a_grace_below_the_limit_is_accepted_P3(grace_s: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("grace_s", "kill_wait_s", "offset_s", "told"),
+    ("grace_s", "kill_wait_s", "offset_s", "allowed"),
     [
         (25, 30.0, 5.0, "at most 24 is allowed"),
         (30, 30.0, 5.0, "at most 24 is allowed"),
@@ -104,12 +104,12 @@ def test_a_grace_below_the_limit_is_accepted_P3(grace_s: int) -> None:
     ],
 )
 def test_a_grace_at_the_limit_is_refused_with_both_numbers_P3(
-    grace_s: int, kill_wait_s: float, offset_s: float, told: str
+    grace_s: int, kill_wait_s: float, offset_s: float, allowed: str
 ) -> None:
     configuration = configured(kill_wait_s=kill_wait_s, termination_offset_s=offset_s)
     assert refused(pod(grace_s=grace_s), configuration=configuration) == (
         f"terminationGracePeriodSeconds {grace_s} must be less than Slurm's KillWait "
-        f"{kill_wait_s:g} s minus {offset_s:g} s: {told}"
+        f"{kill_wait_s:g} s minus {offset_s:g} s: {allowed}"
     )
 
 
@@ -224,11 +224,13 @@ def test_every_annotation_stands_in_the_table_of_wrong_values_P4() -> None:
     assert {row[0] for row in WRONG} == set(SETTINGS)
 
 
-@pytest.mark.parametrize(("name", "text", "told"), WRONG)
-def test_a_wrong_value_is_refused_with_what_is_allowed_P4(name: str, text: str, told: str) -> None:
+@pytest.mark.parametrize(("name", "text", "allowed"), WRONG)
+def test_a_wrong_value_is_refused_with_what_is_allowed_P4(
+    name: str, text: str, allowed: str
+) -> None:
     message = refused(pod(**{name: text}))
     assert message.startswith(f"annotation sunk.coreweave.com/{name}: '{text[0]}"[:40].rstrip("\0"))
-    assert told in message
+    assert allowed in message
     assert message.isprintable()
 
 
@@ -278,8 +280,7 @@ POLICY = (("*", ((5, 5),)), ("batch", ()), ("team", ((0, 0), (1000, 1999))))
 )
 def test_a_user_in_the_policy_is_allowed_P5(namespace: str, user: str) -> None:
     """Namespaces without a row use the row `*`."""
-    one = pod(namespace=namespace, user_id=user)
-    described(one, configuration=configured(user_policy=POLICY))
+    described(pod(namespace=namespace, user_id=user), configuration=configured(user_policy=POLICY))
 
 
 @pytest.mark.parametrize(
@@ -302,40 +303,32 @@ def test_an_empty_policy_allows_nobody_and_no_policy_everybody_P5() -> None:
 
 
 @pytest.mark.parametrize(
-    ("millis", "cpus"), [(1, 1), (999, 1), (1000, 1), (1001, 2), (110_000, 110)]
-)
-def test_cpus_are_rounded_up_P6(millis: int, cpus: int) -> None:
-    assert described(pod(requests={**SMALL, "cpu": millis})).cpus == cpus
-
-
-@pytest.mark.parametrize(
-    ("octets", "mebibytes"),
-    [(1, 1), (1 << 20, 1), ((1 << 20) + 1, 2), (960 * GIB, 960 * 1024), (10**9, 954)],
-)
-def test_memory_is_rounded_up_P6(octets: int, mebibytes: int) -> None:
-    assert described(pod(requests={**SMALL, "memory": octets})).memory_mb == mebibytes
-
-
-@pytest.mark.parametrize(
-    ("resource", "gres"),
+    ("requests", "field", "value"),
     [
-        ("nvidia.com/gpu", (("gpu", 2),)),
-        ("amd.com/gpu", (("gpu", 2),)),
-        ("rdma/ib", ()),
-        ("rdma/hca_shared", ()),
-        ("ephemeral-storage", ()),
-        ("hugepages-2Mi", ()),
+        ({"cpu": 1}, "cpus", 1),
+        ({"cpu": 999}, "cpus", 1),
+        ({"cpu": 1000}, "cpus", 1),
+        ({"cpu": 1001}, "cpus", 2),
+        ({"cpu": 110_000}, "cpus", 110),
+        ({"memory": 1}, "memory_mb", 1),
+        ({"memory": 1 << 20}, "memory_mb", 1),
+        ({"memory": (1 << 20) + 1}, "memory_mb", 2),
+        ({"memory": 960 * GIB}, "memory_mb", 960 * 1024),
+        ({"memory": 10**9}, "memory_mb", 954),
+        ({"nvidia.com/gpu": 2}, "gres", (("gpu", 2),)),
+        ({"amd.com/gpu": 2}, "gres", (("gpu", 2),)),
+        ({"nvidia.com/gpu": 2, "amd.com/gpu": 3}, "gres", (("gpu", 5),)),
+        ({"rdma/ib": 2}, "gres", ()),
+        ({"rdma/hca_shared": 2}, "gres", ()),
+        ({"ephemeral-storage": 2}, "gres", ()),
+        ({"hugepages-2Mi": 2}, "gres", ()),
     ],
+    ids=str,
 )
-def test_resources_are_counted_as_the_map_says_P6(
-    resource: str, gres: tuple[tuple[str, int], ...]
+def test_requests_are_rounded_up_and_counted_as_the_map_says_P6(
+    requests: Mapping[str, int], field: str, value: object
 ) -> None:
-    assert described(pod(requests={**SMALL, resource: 2})).gres == gres
-
-
-def test_two_resources_of_one_gres_add_up_P6() -> None:
-    requests = {**SMALL, "nvidia.com/gpu": 2, "amd.com/gpu": 3}
-    assert described(pod(requests=requests)).gres == (("gpu", 5),)
+    assert getattr(described(pod(requests={**SMALL, **requests})), field) == value
 
 
 def test_the_exact_name_wins_over_the_pattern_P6() -> None:
@@ -389,25 +382,25 @@ def test_a_gpu_type_is_requested_where_only_one_is_possible_P6(
     assert described(pod(requests=GPUS, **spec)).gres == ((name, 8),)
 
 
-def test_without_a_map_of_types_none_is_asked_for_P6() -> None:
-    one = pod(requests=GPUS, terms=(affine("H100"),))
-    assert described(one, configuration=configured(gpu_types=())).gres == (("gpu", 8),)
-
-
-def test_a_type_in_the_map_of_resources_stays_P6() -> None:
-    configuration = configured(gres_map=(("nvidia.com/gpu", "gpu:gold"),))
-    one = pod(requests=GPUS, terms=(affine("H100"),))
-    assert described(one, configuration=configuration).gres == (("gpu:gold", 8),)
-
-
-def test_only_gpus_have_that_type_P6() -> None:
-    configuration = configured(gres_map=(("nvidia.com/gpu", "gpu"), ("xilinx.com/fpga", "fpga")))
-    one = pod(requests={**GPUS, "xilinx.com/fpga": 1}, terms=(affine("H100"),))
-    assert described(one, configuration=configuration).gres == (("fpga", 1), ("gpu:h100", 8))
-
-
-def test_without_gpus_the_type_says_nothing_P6() -> None:
-    assert described(pod(terms=(affine("H100"),))).gres == ()
+@pytest.mark.parametrize(
+    ("requests", "chosen", "gres"),
+    [
+        (GPUS, {"gpu_types": ()}, (("gpu", 8),)),
+        (GPUS, {"gres_map": (("nvidia.com/gpu", "gpu:gold"),)}, (("gpu:gold", 8),)),
+        (
+            {**GPUS, "xilinx.com/fpga": 1},
+            {"gres_map": (("nvidia.com/gpu", "gpu"), ("xilinx.com/fpga", "fpga"))},
+            (("fpga", 1), ("gpu:h100", 8)),
+        ),
+        (SMALL, {}, ()),
+    ],
+    ids=["no map of types", "type in the map of resources", "only GPUs have it", "no GPUs"],
+)
+def test_the_type_is_added_to_gpus_without_one_if_there_is_a_map_of_types_P6(
+    requests: Mapping[str, int], chosen: dict[str, Any], gres: tuple[tuple[str, int], ...]
+) -> None:
+    one = pod(requests=requests, terms=(affine("H100"),))
+    assert described(one, configuration=configured(**chosen)).gres == gres
 
 
 def test_the_example_manifest_of_the_first_documentation_is_its_job() -> None:
@@ -504,11 +497,9 @@ def test_an_annotation_of_one_member_holds_for_all_G5() -> None:
 
 def test_two_gpu_types_in_one_gang_are_no_type_G5() -> None:
     """P7 excludes the hosts that cannot take every member."""
-    h100, a100, free = (
-        pod("a", requests=GPUS, terms=(affine("H100"),)),
-        pod("b", requests=GPUS, terms=(affine("A100_PCIE_80GB"),)),
-        pod("c", requests={**SMALL, "nvidia.com/gpu": 9}),
-    )
+    h100 = pod("a", requests=GPUS, terms=(affine("H100"),))
+    a100 = pod("b", requests=GPUS, terms=(affine("A100_PCIE_80GB"),))
+    free = pod("c", requests={**SMALL, "nvidia.com/gpu": 9})
     assert described(h100, free).gres == (("gpu:h100", 9),)
     assert described(h100, a100).gres == (("gpu", 8),)
 
@@ -578,21 +569,10 @@ def test_the_digest_of_a_description_never_changes_P20() -> None:
     assert digest(full) == "e33aa15523bb8c80"
 
 
-OTHERS: Mapping[str, object] = {
-    "slurm_nodes": 2,
-    "cpus": 2,
-    "memory_mb": 2,
-    "gres": (("gpu", 1),),
-    "user_id": 2,
-    "group_id": 2,
-    "priority": 2,
-    "time_limit_min": 2,
-}
-
-
 def other(field: str) -> JobDescription:
-    fields: dict[str, Any] = {field: OTHERS.get(field, "other")}
-    return JobDescription(**fields)
+    """Make a description that differs from the default in this field."""
+    value: Any = "other" if getattr(JobDescription(), field) == "" else 2
+    return JobDescription(**{field: (("gpu", 1),) if field == "gres" else value})
 
 
 @pytest.mark.parametrize("field", JobDescription.__struct_fields__)

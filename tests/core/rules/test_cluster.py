@@ -1,10 +1,12 @@
-"""When a source is listed again: rows S19, P31 and F3."""
+"""The rules of the cluster key: Events about held drains and a wrong selector, and listings that
+are asked for again (rows S19, S20, P31 and F3).
+"""
 
 from typing import Any
 
 import pytest
 
-from sunk_sync.core.model.actions import LOOK_AGAIN_S, Relist
+from sunk_sync.core.model.actions import LOOK_AGAIN_S, RecordEvent, Relist
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
     Contradicted,
@@ -15,20 +17,36 @@ from sunk_sync.core.model.facts import (
     Observed,
     Placed,
     Pod,
+    Reference,
     SlurmdPod,
     WriteEcho,
     reference_of,
 )
 from sunk_sync.core.model.keys import CLUSTER
+from sunk_sync.core.model.names import EVENT_DRAINS_HELD, EVENT_SELECTOR
 from sunk_sync.core.model.verdict import QUIET
+from sunk_sync.core.rules.cluster.hold import hold
 from sunk_sync.core.rules.cluster.relist import relist
+from sunk_sync.core.rules.cluster.selector import selector
 from sunk_sync.core.tables.doubts import CALM_S, PAUSE_MAX_S, PAUSE_S, WATCH_S
 from sunk_sync.core.views.parts import Cluster, Doubt
 from tests.core.checks import check_oracle
-from tests.kit.build import BOUND, POD, Core, deleted, node, room, slurmd_pod, source_of
+from tests.kit.build import (
+    BOUND,
+    POD,
+    Core,
+    deleted,
+    marked,
+    node,
+    room,
+    slurm_node,
+    slurmd_pod,
+    source_of,
+)
 
 HERE = Configuration(namespace="slurm")
 NOW = 100.0
+NAMESPACE = Reference("Namespace", "", "slurm", "")
 OBJECTS = (node(), slurmd_pod(), POD)
 
 
@@ -47,7 +65,58 @@ def contradict(core: Core, row: Node | SlurmdPod | Pod) -> None:
     core.see(Contradicted(reference_of(row), core.now))
 
 
-# Breakers
+# Events
+
+
+def test_held_drains_are_one_warning_however_many_S19() -> None:
+    some, more = (hold(cluster(holding=Holding(count, 50.0)), HERE, NOW) for count in (1, 500))
+    assert some == more
+    assert some.wants == (RecordEvent(NAMESPACE, "Warning", EVENT_DRAINS_HELD, some.because),)
+    assert some.because.startswith(
+        "Objects are missing or not ready, so sunk-sync wants more drains"
+    )
+
+
+def test_when_nothing_is_held_or_in_doubt_the_rules_are_quiet_S19() -> None:
+    assert hold(cluster(), HERE, NOW) is QUIET
+    assert relist(cluster(), HERE, NOW) is QUIET
+
+
+@pytest.mark.parametrize("drains", [0, 3])
+def test_held_ends_are_explained_beside_drains_without_an_event_S19_P31(drains: int) -> None:
+    """Each Pod has its own Event."""
+    ruling = hold(cluster(holding=Holding(drains, 50.0, ends=8, ends_since_s=70.0)), HERE, NOW)
+    assert len(ruling.wants) == bool(drains)
+    assert ("--max-drains-per-minute" in ruling.because) is bool(drains)
+    assert "--max-pod-ends-per-minute" in ruling.because
+
+
+@pytest.mark.parametrize(
+    ("marked_pods", "unselected", "wrong"),
+    [(0, 0, False), (10, 0, False), (10, 4, False), (10, 5, True), (10, 10, True), (0, 1, True)],
+)
+def test_a_listing_that_lacks_half_of_the_marked_pods_is_a_wrong_selector_S20(
+    marked_pods: int, unselected: int, wrong: bool
+) -> None:
+    """The Pods exist by name, but no listing shows them."""
+    ruling = selector(cluster(marked=marked_pods, unselected=unselected), HERE, NOW)
+    event = RecordEvent(NAMESPACE, "Warning", EVENT_SELECTOR, ruling.because)
+    assert ruling.wants == ((event,) if wrong else ())
+    assert ("check --slurmd-selector and --slurmd-namespace" in ruling.because) is wrong
+
+
+def test_a_wrong_selector_makes_an_event_and_no_drain_S20() -> None:
+    core = Core(*[slurm_node(name, comment=marked(name)) for name in ("n1", "n2")])
+    for name in ("n1", "n2"):
+        core.answer(slurmd_pod(name), "yes")
+        core.answer(node(f"k{name}"), "yes")
+    events = [want for want in core.decided(CLUSTER).wants if isinstance(want, RecordEvent)]
+    assert [event.reason for event in events] == [EVENT_SELECTOR]
+    assert not core.wants("n1")
+    assert not core.wants("n2")
+
+
+# Listings for held drains and ends
 
 
 def test_held_drains_ask_for_one_more_listing_of_each_source_S19() -> None:
@@ -69,11 +138,7 @@ def test_the_listing_for_several_causes_begins_after_the_last_of_them_S19_P31_F3
     assert ruling.wants == (Relist("nodes", 80), Relist("pods", 60), Relist("slurmd_pods", 50))
 
 
-def test_nothing_held_and_nothing_in_doubt_lists_nothing() -> None:
-    assert relist(cluster(), HERE, NOW) is QUIET
-
-
-# Contradictions
+# Listings after a contradiction
 
 
 @pytest.mark.parametrize("row", OBJECTS)
@@ -154,7 +219,7 @@ def test_a_late_answer_to_an_older_write_is_no_contradiction_F3() -> None:
     assert not core.graph.doubts.rows
 
 
-# Bounds
+# How often
 
 
 def test_listings_for_repeated_doubts_wait_longer_each_time_F3() -> None:
@@ -210,7 +275,7 @@ def test_a_listing_that_broke_off_is_asked_for_again_F3() -> None:
     assert (again.key, list(again.allowed)) == (CLUSTER, wanted)
 
 
-# Answers of a history that is lost
+# Answers from before etcd was restored
 
 
 @pytest.mark.parametrize("begun", ["under way", "complete"])
