@@ -5,7 +5,7 @@ import inspect
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -39,7 +39,15 @@ MARKS = ("mark", "mark_hosts", "mark_all", "mark_each")
 MARKING = (Graph.__module__, HostEdges.__module__, Keys.__module__)
 KEYS = ("host_key", "workload_key")
 """The functions that make the keys which workloads/edges.py marks."""
-Edge = tuple[str, int, str]
+
+
+class Edge(NamedTuple):
+    """A call in the source of the product."""
+
+    module: str
+    function: str
+    line: int
+    source: str
 
 
 def functions(module: str) -> Iterator[ast.FunctionDef]:
@@ -47,28 +55,28 @@ def functions(module: str) -> Iterator[ast.FunctionDef]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
 
 
-def edges() -> list[Edge]:
-    """Return every place of the graph that marks keys dirty: function, line, source."""
+def method_calls(module: str, names: Sequence[str]) -> list[Edge]:
+    """Return every call of a method with such a name."""
     return [
-        (function.name, call.lineno, ast.unparse(call).replace("self._keys.", "self.keys."))
-        for module in MARKING
+        Edge(module, function.name, call.lineno, ast.unparse(call))
         for function in functions(module)
         for call in ast.walk(function)
         if isinstance(call, ast.Call)
         and isinstance(call.func, ast.Attribute)
-        and call.func.attr in MARKS
+        and call.func.attr in names
     ]
 
 
 def workload_edges() -> list[Edge]:
-    """Return every line of workloads/edges.py that makes keys to mark: function, line, source."""
+    """Return every line of workloads/edges.py that makes keys to mark."""
+    module = WorkloadEdges.__module__
     found = {
         (name.lineno, name.id): function.name
-        for function in functions(WorkloadEdges.__module__)
+        for function in functions(module)
         for name in ast.walk(function)
         if isinstance(name, ast.Name) and name.id in KEYS and function.name not in KEYS
     }
-    return [(function, line, name) for (line, name), function in sorted(found.items())]
+    return [Edge(module, function, line, name) for (line, name), function in sorted(found.items())]
 
 
 def first_failure(kinds: Sequence[type[History]] = (History, WorkloadHistory)) -> str:
@@ -82,73 +90,50 @@ def first_failure(kinds: Sequence[type[History]] = (History, WorkloadHistory)) -
     return ""
 
 
-def drop(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Mark nothing from this line any more."""
-    function, line, _ = edge
+def drop(
+    monkeypatch: pytest.MonkeyPatch, edge: Edge, function: tuple[object, str], instead: object
+) -> None:
+    """Let this function return `instead` when it is called from the line of the edge."""
+    real = getattr(*function)
 
-    def forgetful(mark: Callable[..., None]) -> Callable[..., None]:
-        def marks(self: Keys, *arguments: Any, **named: Any) -> None:
-            here = sys._getframe(1)
-            if (here.f_code.co_name, here.f_lineno) != (function, line):
-                mark(self, *arguments, **named)
-
-        return marks
-
-    for name in MARKS:
-        monkeypatch.setattr(Keys, name, forgetful(getattr(Keys, name)))
-
-
-def drop_workload_edge(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make no key in this line of workloads/edges.py any more."""
-    _, line, name = edge
-    make = getattr(workload_module, name)
-
-    def forgets(key: str) -> Key:
+    def replaced(*arguments: Any, **named: Any) -> Any:
         here = sys._getframe(1)
-        dropped = here.f_lineno == line and here.f_code.co_filename == workload_module.__file__
-        return NOBODY if dropped else make(key)
+        if (here.f_globals["__name__"], here.f_lineno) == (edge.module, edge.line):
+            return instead
+        return real(*arguments, **named)
 
-    monkeypatch.setattr(workload_module, name, forgets)
-
-
-def host_answers() -> list[Edge]:
-    """Return every line of HostIdentity that looks up hosts for its answer: function, line, method.
-
-    `slurmd_pod_changed` uses the lookup to remember places: a mutant of the simulator guards it.
-    """
-    return [
-        (function.name, call.lineno, call.func.attr)
-        for function in functions(HostIdentity.__module__)
-        if function.name != "slurmd_pod_changed"
-        for call in ast.walk(function)
-        if isinstance(call, ast.Call)
-        and isinstance(call.func, ast.Attribute)
-        and call.func.attr in ("hosts_on_node", "hosts_last_at")
-    ]
+    monkeypatch.setattr(*function, replaced)
 
 
-def drop_host_answer(edge: Edge, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Find no host in this line of HostIdentity any more."""
-    function, line, name = edge
-    table = Claims if name == "hosts_on_node" else LastSeen
-    find = getattr(table, name)
+def drop_mark(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Mark nothing from the line with this name any more."""
+    for mark in MARKS:
+        drop(monkeypatch, EDGES[NAMES.index(name)], (Keys, mark), None)
 
-    def finds(self: object, place: object) -> object:
-        here = sys._getframe(1)
-        return () if (here.f_code.co_name, here.f_lineno) == (function, line) else find(self, place)
 
-    monkeypatch.setattr(table, name, finds)
+def drop_key(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Make no key in the line with this name any more."""
+    edge = WORKLOAD_EDGES[WORKLOAD_NAMES.index(name)]
+    drop(monkeypatch, edge, (workload_module, edge.source), NOBODY)
 
 
 NOBODY: Key = ("host", "nobody")
 WORKLOAD_EDGES = workload_edges()
+WORKLOAD_CALLS = [(edge.function, edge.source) for edge in WORKLOAD_EDGES]
 WORKLOAD_NAMES = [
-    f"{function}:{name}:{[(f, n) for f, _, n in WORKLOAD_EDGES[: nth + 1]].count((function, name))}"
-    for nth, (function, _, name) in enumerate(WORKLOAD_EDGES)
+    f"{function}:{key}:{WORKLOAD_CALLS[: nth + 1].count((function, key))}"
+    for nth, (function, key) in enumerate(WORKLOAD_CALLS)
 ]
-HOST_ANSWERS = host_answers()
-EDGES = edges()
-NAMES = [f"{name}:{source}" for name, _, source in EDGES]
+HOST_LOOKUPS: dict[str, type] = {"hosts_on_node": Claims, "hosts_last_at": LastSeen}
+HOST_ANSWERS = [
+    edge
+    for edge in method_calls(HostIdentity.__module__, tuple(HOST_LOOKUPS))
+    if edge.function != "slurmd_pod_changed"
+]
+"""Lookups of hosts for an answer of HostIdentity. `slurmd_pod_changed` uses its lookup to remember
+places: a mutant of the simulator guards it."""
+EDGES = [edge for module in MARKING for edge in method_calls(module, MARKS)]
+NAMES = [f"{edge.function}:{edge.source.replace('self._keys.', 'self.keys.')}" for edge in EDGES]
 RARE = test_graph.CLUSTER_EDGE
 """The one edge that histories hardly ever need: a test of test_graph.py guards it."""
 SCRIPTED = rare_edges.GRAPH_EDGES | rare_edges.WORKLOAD_EDGES
@@ -164,10 +149,7 @@ def test_a_scripted_case_ends_right_with_every_edge(case: Callable[[], None]) ->
 def test_a_rare_edge_that_is_dropped_is_noticed_by_the_oracle(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    if name in NAMES:
-        drop(EDGES[NAMES.index(name)], monkeypatch)
-    else:
-        drop_workload_edge(WORKLOAD_EDGES[WORKLOAD_NAMES.index(name)], monkeypatch)
+    (drop_mark if name in NAMES else drop_key)(monkeypatch, name)
     with pytest.raises(HistoryError, match="oracle"):
         SCRIPTED[name]()
 
@@ -176,7 +158,7 @@ def test_a_rare_edge_that_is_dropped_is_noticed_by_the_oracle(
 def test_any_dirty_edge_that_is_dropped_is_noticed(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    drop(EDGES[NAMES.index(name)], monkeypatch)
+    drop_mark(monkeypatch, name)
     assert first_failure() in ("oracle", "read-set")
 
 
@@ -184,7 +166,8 @@ def test_any_dirty_edge_that_is_dropped_is_noticed(
 def test_any_host_that_an_identity_does_not_name_is_noticed(
     monkeypatch: pytest.MonkeyPatch, edge: Edge
 ) -> None:
-    drop_host_answer(edge, monkeypatch)
+    for lookup, table in HOST_LOOKUPS.items():
+        drop(monkeypatch, edge, (table, lookup), ())
     assert first_failure() in ("oracle", "read-set")
 
 
@@ -192,12 +175,12 @@ def test_any_host_that_an_identity_does_not_name_is_noticed(
 def test_any_key_of_a_workload_that_is_dropped_is_noticed(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    drop_workload_edge(WORKLOAD_EDGES[WORKLOAD_NAMES.index(name)], monkeypatch)
+    drop_key(monkeypatch, name)
     assert first_failure((WorkloadHistory,)) in ("oracle", "read-set", "index")
 
 
 def test_the_rare_edge_that_is_dropped_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    drop(EDGES[NAMES.index(RARE)], monkeypatch)
+    drop_mark(monkeypatch, RARE)
     with pytest.raises(HistoryError, match="oracle"):
         test_graph.test_a_listed_pod_does_not_count_as_missed_by_the_selector_S20()
 

@@ -1,4 +1,4 @@
-"""Deciding what is dirty: timers, the audit, keys out of service (F7), conflicting rules."""
+"""Decisions of dirty keys: timers, the audit, keys out of service (F7), conflicting rules."""
 
 from collections.abc import Callable
 
@@ -27,17 +27,13 @@ from tests.kit.build import (
     running,
     slurm_node,
     slurmd_pod,
+    two_hosts,
 )
 
 N1, N2 = host_key("n1"), host_key("n2")
 
 
-def two_hosts() -> Core:
-    rows = [row for name in ("n1", "n2") for row in (slurmd_pod(name), slurm_node(name))]
-    return Core(*rows, node("kn1"), node("kn2"))
-
-
-def breaks_for(name: str) -> Callable[[Host, Configuration, float], Ruling]:
+def raises_for(name: str) -> Callable[[Host, Configuration, float], Ruling]:
     whole = deciding.HOST_RULES["mark"]
 
     def rule(host: Host, configuration: Configuration, now: float) -> Ruling:
@@ -52,7 +48,7 @@ def test_a_rule_that_raises_takes_one_key_out_of_service_F7(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The key wants nothing. The others go on, and a changed fact tries it again."""
-    monkeypatch.setitem(deciding.HOST_RULES, "mark", breaks_for("n1"))
+    monkeypatch.setitem(deciding.HOST_RULES, "mark", raises_for("n1"))
     core = two_hosts()
     core.see(node("kn1", unschedulable=True), node("kn2", unschedulable=True))
     assert core.verdict("n1") == OUT_OF_SERVICE
@@ -203,7 +199,7 @@ def test_the_audit_finds_a_key_that_was_never_decided() -> None:
 
 def test_the_audit_finds_a_rule_that_raises_now(monkeypatch: pytest.MonkeyPatch) -> None:
     core = two_hosts()
-    monkeypatch.setitem(deciding.HOST_RULES, "mark", breaks_for("n1"))
+    monkeypatch.setitem(deciding.HOST_RULES, "mark", raises_for("n1"))
     assert audited(core) == [N1]
     core.settle()
     assert core.verdict("n1") == OUT_OF_SERVICE

@@ -32,26 +32,28 @@ def ended(state: str, *pods: Pod, **fields: Any) -> Job:
 
 
 @pytest.mark.parametrize(
-    ("state", "reason"),
+    ("state", "reason", "weak"),
     [
-        ("PREEMPTED", "PreemptionByScheduler"),
-        ("CANCELLED+COMPLETING", "SlurmJobCancelled"),
-        ("TIMEOUT", "SlurmTimeLimit"),
-        ("DEADLINE", "SlurmTimeLimit"),
-        ("NODE_FAIL", "SlurmNodeFail"),
-        ("BOOT_FAIL", "SlurmNodeFail"),
-        ("SUSPENDED", "SlurmSuspended"),
-        ("COMPLETED", "SlurmJobEnded"),
-        ("FAILED", "SlurmJobEnded"),
-        ("OUT_OF_MEMORY", "SlurmJobEnded"),
-        ("PENDING+COMPLETING", "SlurmJobEnded"),
+        ("PREEMPTED", "PreemptionByScheduler", False),
+        ("CANCELLED", "SlurmJobCancelled", False),
+        ("CANCELLED+COMPLETING", "SlurmJobCancelled", False),
+        ("TIMEOUT", "SlurmTimeLimit", False),
+        ("DEADLINE", "SlurmTimeLimit", False),
+        ("NODE_FAIL", "SlurmNodeFail", True),
+        ("BOOT_FAIL", "SlurmNodeFail", True),
+        ("SUSPENDED", "SlurmSuspended", False),
+        ("COMPLETED", "SlurmJobEnded", False),
+        ("FAILED", "SlurmJobEnded", False),
+        ("OUT_OF_MEMORY", "SlurmJobEnded", False),
+        ("PENDING+COMPLETING", "SlurmJobEnded", False),
     ],
 )
-def test_a_bound_pod_ends_with_its_job_and_the_condition_says_why_P16_P19(
-    state: str, reason: str
+def test_a_bound_pod_ends_with_its_job_and_the_condition_says_why_P16_P19_P31(
+    state: str, reason: str, weak: bool
 ) -> None:
+    """Only an end after a failed node counts for the limit."""
     (end,) = two_hosts(BOUND, ended(state)).workload_wants(BOUND, EndPod)
-    assert (end.reference, end.reason) == (reference_of(BOUND), reason)
+    assert (end.reference, end.reason, end.weak) == (reference_of(BOUND), reason, weak)
     assert "Slurm job 7" in end.message
 
 
@@ -98,20 +100,10 @@ def test_a_pod_that_is_listed_later_ends_with_its_forgotten_job_P16(there: Pod |
 
 
 def test_slurms_reason_is_in_the_message_P16() -> None:
-    told = two_hosts(BOUND, ended("TIMEOUT", reason="TimeLimit")).workload_wants(BOUND, EndPod)
-    silent = two_hosts(BOUND, ended("TIMEOUT", reason="None")).workload_wants(BOUND, EndPod)
-    assert (told[0].message, silent[0].message) == (
-        "Slurm job 7 ended: TIMEOUT (TimeLimit)",
-        "Slurm job 7 ended: TIMEOUT",
-    )
-
-
-@pytest.mark.parametrize(
-    "fields", [{"terminating": True}, {"ended": True}, {"node_name": ""}], ids=str
-)
-def test_a_pod_that_ends_or_is_not_bound_is_not_ended_P16(fields: dict[str, Any]) -> None:
-    one = pod(**{"node_name": "kn1", "job_id": "7", **fields})
-    assert not two_hosts(one, ended("PREEMPTED", one)).workload_wants(one, EndPod)
+    for reason, words in (("TimeLimit", "TIMEOUT (TimeLimit)"), ("None", "TIMEOUT")):
+        core = two_hosts(BOUND, ended("TIMEOUT", reason=reason))
+        (end,) = core.workload_wants(BOUND, EndPod)
+        assert end.message == f"Slurm job 7 ended: {words}"
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "RUNNING+COMPLETING"])
@@ -119,15 +111,22 @@ def test_a_pod_whose_job_runs_is_left_alone_P16(state: str) -> None:
     assert not two_hosts(BOUND, ended(state)).workload_wants(BOUND)
 
 
-@pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED"])
-def test_a_pod_that_somebody_else_bound_does_not_end_with_our_job_P18(state: str) -> None:
-    one = pod(node_name="kn2")
-    assert not two_hosts(one, ended(state, one)).workload_wants(one, EndPod)
-
-
-def test_a_pod_does_not_end_with_an_ended_job_that_its_annotation_does_not_name_P18() -> None:
-    one = pod(node_name="kn1", job_id="9")
-    assert not two_hosts(one, ended("CANCELLED", one)).workload_wants(one, EndPod)
+@pytest.mark.parametrize(
+    ("fields", "state"),
+    [
+        ({"terminating": True}, "PREEMPTED"),
+        ({"ended": True}, "PREEMPTED"),
+        ({"node_name": ""}, "PREEMPTED"),
+        ({"node_name": "kn2", "job_id": ""}, "RUNNING"),
+        ({"node_name": "kn2", "job_id": ""}, "SUSPENDED"),
+        ({"job_id": "9"}, "CANCELLED"),
+    ],
+)
+def test_a_pod_that_ends_or_that_this_job_did_not_bind_is_not_ended_P16_P18(
+    fields: dict[str, Any], state: str
+) -> None:
+    one = pod(**{"node_name": "kn1", "job_id": "7", **fields})
+    assert not two_hosts(one, ended(state, one)).ends(one)
 
 
 def test_a_pod_ends_with_the_job_that_was_replaced_on_its_host_P19() -> None:
@@ -179,15 +178,6 @@ def test_a_job_that_returns_restarts_the_minute_P30() -> None:
     assert not core.workload_wants(BOUND)
     core.see_listing("jobs", after_s=21.0)
     assert core.ends(BOUND)
-
-
-@pytest.mark.parametrize(
-    ("state", "weak"),
-    [("NODE_FAIL", True), ("BOOT_FAIL", True), ("PREEMPTED", False), ("CANCELLED", False)],
-)
-def test_only_ends_after_a_failed_node_count_for_the_limit_P31(state: str, weak: bool) -> None:
-    (end,) = two_hosts(BOUND, ended(state)).workload_wants(BOUND, EndPod)
-    assert end.weak is weak
 
 
 def may_end(core: Core, pods: list[Pod]) -> list[str]:

@@ -14,7 +14,7 @@ from sunk_sync.core.model.actions import (
     SetScheduled,
     SubmitJob,
 )
-from sunk_sync.core.model.facts import Attempt, BindRefused, GangSize, Job, Pod, Row
+from sunk_sync.core.model.facts import Attempt, BindRefused, GangSize, Job, News, Node, Pod, Row
 from sunk_sync.core.model.job_identity import workload_id
 from sunk_sync.core.model.pod_spec import Gang
 from tests.kit.build import (
@@ -46,7 +46,7 @@ def said(core: Core, of: Pod) -> dict[str, str]:
 
 
 def test_a_gang_is_one_job_with_a_node_for_each_member_G1() -> None:
-    (submit,) = two_hosts(A, B).workload_wants(A, SubmitJob)
+    submit = two_hosts(A, B).submission(A)
     assert submit.identity.workload == workload_id([A.uid, B.uid])
     assert submit.identity.pods == ("ns/a/uid-a", "ns/b/uid-b")
     assert submit.description.slurm_nodes == 2
@@ -56,7 +56,7 @@ def test_a_gang_waits_until_all_its_members_exist_G1() -> None:
     core = two_hosts(A)
     core.wait(1)
     assert said(core, A) == {"a": "1 of the 2 Pods of its gang exist"}
-    assert not core.workload_wants(A, SubmitJob)
+    assert not core.submission(A)
 
 
 @pytest.mark.parametrize("fate", [{"gated": True}, {"terminating": True}, {"ended": True}])
@@ -81,7 +81,7 @@ def test_an_unknown_size_is_read_again_after_a_while_and_shown_G1() -> None:
     core.wait(30)
     assert core.workload_wants(one, GetGang) == [GetGang("group", "ns", "g", asked_s)]
     core.see(GangSize("group", "ns", "g", 2, "", core.now))
-    assert core.workload_wants(one, SubmitJob)
+    assert core.submission(one)
 
 
 def test_the_size_is_kept_when_the_only_member_changes_G1() -> None:
@@ -110,12 +110,11 @@ def test_a_gang_with_a_recreated_member_is_another_workload_G1() -> None:
 
 
 def test_one_invalid_member_refuses_the_gang_and_each_pod_says_why_G2() -> None:
-    wrong = replace(B, spec=replace(SMALL, grace_s=600))
-    core = two_hosts(A, wrong)
-    assert not core.workload_wants(A, SubmitJob)
-    told = said(core, A)
-    assert set(told) == {"a", "b"}
-    assert all("ns/b" in message and "600" in message for message in told.values())
+    core = two_hosts(A, replace(B, spec=replace(SMALL, grace_s=600)))
+    assert not core.submission(A)
+    messages = said(core, A)
+    assert set(messages) == {"a", "b"}
+    assert all("ns/b" in message and "600" in message for message in messages.values())
 
 
 def bound(of: Pod, at: str) -> Pod:
@@ -180,28 +179,26 @@ def test_a_half_bound_gang_whose_job_is_lost_is_not_bound_further_P30() -> None:
     assert core.wants("n1", Drain)
 
 
-def test_after_a_refused_binding_the_bound_members_end_and_then_the_job_is_replaced_G4() -> None:
-    a = bound(A, "kn1")
-    core = two_hosts(a, B, runs(A, B))
-    assert core.workload_wants(a, Bind)
-    core.see(BindRefused(B.uid, "kn2", "no"))
-    assert core.ends(a) == ["a"]
-    core.see(replace(a, terminating=True))
-    assert not core.workload_wants(a, CancelJob, Bind)
-    core.see(deleted("pods", a))
-    assert core.cancels(B) == [("7", True)]
-
-
-def test_when_a_host_turns_unfit_the_bound_members_end_before_their_job_G4() -> None:
+@pytest.mark.parametrize(
+    "cause",
+    [BindRefused(B.uid, "kn2", "no"), node("kn2", ready="Unknown")],
+    ids=["refused", "unfit"],
+)
+def test_a_member_that_cannot_be_bound_ends_the_others_before_their_job_is_replaced_G4(
+    cause: News | Node,
+) -> None:
     """Simulator, seed 569314: the job ended first, and its Pod lived beside the next job there."""
     a = bound(A, "kn1")
     core = two_hosts(a, B, runs(A, B))
-    core.see(node("kn2", ready="Unknown"))
+    assert core.binds(a)
+    core.see(cause)
     (end,) = core.workload_wants(a, EndPod)
-    assert (end.reference.name, "kn2 is not ready" in end.message) == ("a", True)
-    assert not core.workload_wants(a, CancelJob, Bind)
+    assert end.reference.name == "a"
+    assert ("kn2 is not ready" in end.message) is isinstance(cause, Node)
+    assert not core.cancels(a)
+    assert bool(core.binds(a)) is not isinstance(cause, Node)
     core.see(replace(a, terminating=True))
-    assert not core.workload_wants(a, CancelJob)
+    assert not core.workload_wants(a, CancelJob, Bind)
     core.see(deleted("pods", a))
     assert core.cancels(B) == [("7", True)]
 
@@ -245,17 +242,11 @@ def test_a_refused_binding_is_forgotten_with_its_job_G4() -> None:
     assert core.workload_wants(a, Bind)
 
 
-def test_the_largest_shape_counts_on_every_node_G5() -> None:
-    """Heterogeneous jobs wait for the backfill thread."""
-    large = replace(B, spec=replace(SMALL, requests=(("cpu", 4000), ("memory", 1 << 30))))
-    assert two_hosts(A, large).submission(A).description.cpus == 4
-
-
 def test_the_same_name_in_two_namespaces_is_two_gangs_G6() -> None:
     other = replace(B, namespace="elsewhere")
     core = two_hosts(A, other)
-    assert not core.workload_wants(A, SubmitJob)
-    assert not core.workload_wants(other, SubmitJob)
+    assert not core.submission(A)
+    assert not core.submission(other)
 
 
 @pytest.mark.parametrize("with_job", [False, True])
@@ -281,9 +272,9 @@ def test_a_gangs_submission_without_an_answer_is_looked_for_by_the_id_of_its_mem
     core = two_hosts(A, B)
     sent_s = core.now
     core.see(Attempt(workload_id([A.uid, B.uid]), sent_s))
-    assert not core.workload_wants(A, SubmitJob)
+    assert not core.submission(A)
     core.see(*listing("jobs", begun_s=sent_s + 12))
-    assert core.workload_wants(A, SubmitJob)
+    assert core.submission(A)
 
 
 def test_the_queue_position_of_a_gang_is_shown_P26() -> None:

@@ -143,16 +143,14 @@ def test_on_external_nodes_the_placeholder_is_external_P11a() -> None:
 
 
 def test_the_host_of_a_replaced_job_is_excluded_P12() -> None:
-    given_up = job(
-        POD, state="CANCELLED", slurm_nodes=("n1",), identity=identity(POD, replaced=True)
-    )
+    given_up = ended(POD, "CANCELLED", identity=identity(POD, replaced=True))
     assert two_hosts(POD, given_up).submission(POD).excluded == ("n1",)
 
 
 def test_an_excluded_host_is_tried_again_when_slurm_has_no_other_P12() -> None:
     """Simulator, seed 60338: on a cluster of one host the Pod waited for ever."""
     mine = identity(POD, replaced=True)
-    core = two_hosts(POD, job(POD, state="CANCELLED", slurm_nodes=("n1", "n2"), identity=mine))
+    core = two_hosts(POD, ended(POD, "CANCELLED", slurm_nodes=("n1", "n2"), identity=mine))
     digest = core.submission(POD).identity.digest
     core.see(SubmitRefused(WORKLOAD, 2014, "no", "script", digest))
     core.wait(300)
@@ -165,20 +163,21 @@ def test_an_unbound_pod_whose_job_slurm_ended_gets_another_at_once_P17(state: st
 
 
 @pytest.mark.parametrize(
-    ("fields", "again"),
+    ("fields", "resubmit_cancelled", "again"),
     [
-        ({}, False),
-        ({"cancelled": "7/"}, False),
-        ({"cancelled": "7/", "resubmit": "1"}, True),
-        ({"cancelled": "7/1", "resubmit": "1"}, False),
-        ({"cancelled": "6/", "resubmit": "1"}, False),
+        ({}, False, False),
+        ({}, True, True),
+        ({"cancelled": "7/"}, False, False),
+        ({"cancelled": "7/", "resubmit": "1"}, False, True),
+        ({"cancelled": "7/1", "resubmit": "1"}, False, False),
+        ({"cancelled": "6/", "resubmit": "1"}, False, False),
     ],
 )
-def test_after_a_humans_cancel_only_a_new_resubmit_annotation_makes_a_new_job_P17(
-    fields: dict[str, str], again: bool
+def test_after_a_humans_cancel_only_resubmit_or_the_setting_makes_a_new_job_P17(
+    fields: dict[str, str], resubmit_cancelled: bool, again: bool
 ) -> None:
     one = pod(**fields)
-    core = two_hosts(one, ended(one, "CANCELLED"))
+    core = two_hosts(one, ended(one, "CANCELLED"), resubmit_cancelled=resubmit_cancelled)
     core.wait(10)
     assert (core.submission(one) is not None) is again
 
@@ -186,12 +185,6 @@ def test_after_a_humans_cancel_only_a_new_resubmit_annotation_makes_a_new_job_P1
 def test_a_humans_cancel_counts_after_slurm_forgot_the_job_P17() -> None:
     one = pod(cancelled="7/")
     assert two_hosts(one).submission(one) is None
-
-
-def test_with_resubmit_cancelled_a_humans_cancel_is_not_final_P17() -> None:
-    core = two_hosts(POD, ended(POD, "CANCELLED"), resubmit_cancelled=True)
-    core.wait(10)
-    assert core.submission(POD) is not None
 
 
 def test_after_jobs_that_end_by_themselves_the_next_one_waits_longer_each_time_P17() -> None:
