@@ -144,8 +144,7 @@ def test_a_dry_run_keeps_every_write_and_allows_reads() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "kind"),
-    [("k8s: node cordoned", Undrain), ("fan", Cordon), ("fan", SetConditions)],
+    ("reason", "kind"), [("k8s: node cordoned", Undrain), ("fan", Cordon), ("fan", SetConditions)]
 )
 def test_a_dry_run_keeps_undrains_cordons_and_conditions(reason: str, kind: type) -> None:
     slurm = slurm_node("n1", "IDLE+DRAIN", reason=reason)
@@ -251,9 +250,7 @@ def test_a_withdrawn_drain_counts_again_S19() -> None:
 @pytest.mark.parametrize(
     "between", [(), (SetComment("n1", "c"),)], ids=["nothing is wanted", "something else is"]
 )
-def test_a_drain_that_is_wanted_again_counts_again_S19(
-    between: tuple[SetComment, ...],
-) -> None:
+def test_a_drain_that_is_wanted_again_counts_again_S19(between: tuple[SetComment, ...]) -> None:
     core = Core(slurm_node(), max_drains_per_minute=1)
     policy, lost = Policy(), Verdict((Drain("n1", "k8s: node gone", absence=True),))
 

@@ -9,10 +9,14 @@ from tests.kit.build import BOUND, job, pod, running, two_hosts
 
 
 @pytest.mark.parametrize("job_id", ["", "7"])
-def test_a_pod_that_somebody_else_bound_stays_and_its_job_is_replaced_P18(job_id: str) -> None:
+@pytest.mark.parametrize(("node_name", "state"), [("kn1", "PENDING"), ("kn2", "RUNNING")])
+def test_a_pod_that_somebody_else_bound_stays_and_its_job_is_replaced_P18(
+    node_name: str, state: str, job_id: str
+) -> None:
     """The Pod may carry the job's id, because its job waited for long."""
-    theirs = pod(node_name="kn1", job_id=job_id)
-    core = two_hosts(theirs, job(theirs))
+    theirs = pod(node_name=node_name, job_id=job_id)
+    its = job(theirs, state=state, slurm_nodes=("n1",) if state == "RUNNING" else ())
+    core = two_hosts(theirs, its)
     assert core.cancels(theirs) == [("7", True)]
     assert not core.ends(theirs)
     assert core.events(theirs) == [EVENT_BOUND_ELSEWHERE]

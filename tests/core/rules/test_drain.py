@@ -345,15 +345,10 @@ def test_the_rule_is_quiet_for_a_host_of_which_nothing_was_seen() -> None:
 
 @pytest.mark.parametrize(
     "rows",
-    [
-        (node("n1", unschedulable=True), slurm_node()),
-        (slurmd_pod(cordon="true"), slurm_node()),
-    ],
+    [(node("n1", unschedulable=True), slurm_node()), (slurmd_pod(cordon="true"), slurm_node())],
     ids=["a Node", "a Pod"],
 )
-def test_the_rule_needs_no_memory_of_a_node_or_pod_that_exists_S18(
-    rows: tuple[Row, ...],
-) -> None:
+def test_the_rule_needs_no_memory_of_a_node_or_pod_that_exists_S18(rows: tuple[Row, ...]) -> None:
     core = Core(*rows)
     host = replace(core.graph.host("n1"), traces=NO_TRACES)
     assert drain(host, core.graph.configuration, core.now).wants == tuple(core.wants("n1", *ACTS))

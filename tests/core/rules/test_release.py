@@ -13,9 +13,9 @@ from sunk_sync.core.model.actions import (
     GetObject,
     RecordEvent,
 )
-from sunk_sync.core.model.facts import BindTried, GetResult, Job, JobNotice, Observed
+from sunk_sync.core.model.facts import BindTried, GetResult, Job, JobNotice, Observed, Pod
 from sunk_sync.core.model.keys import workload_key
-from sunk_sync.core.model.names import EVENT_BOUND_ELSEWHERE, EVENT_REPLACED
+from sunk_sync.core.model.names import EVENT_REPLACED
 from sunk_sync.core.model.verdict import Verdict
 from tests.kit.build import (
     BOUND,
@@ -88,10 +88,14 @@ def test_a_job_on_a_host_that_cannot_take_the_pod_is_replaced_with_an_event_P12(
     assert (event.reason, "Node kn1 is not ready" in event.message) == (EVENT_REPLACED, True)
 
 
-def test_a_job_on_a_host_without_a_node_is_replaced_once_its_hosts_were_read_P12() -> None:
-    """Simulator: a job was replaced for too few hosts; its state was read, its record was not."""
+def test_a_job_on_a_host_without_a_node_is_replaced_P12() -> None:
     assert two_hosts(POD, running(POD, at=("n9",))).cancels(POD) == [("7", True)]
-    assert not two_hosts(POD, running(POD, at=())).workload_wants(POD, Bind, CancelJob)
+
+
+@pytest.mark.parametrize("one", [POD, BOUND], ids=["unbound", "bound"])
+def test_a_running_job_whose_hosts_were_not_read_stays_P12_P18(one: Pod) -> None:
+    """Simulator, seed 71372: the record of a job could not be read, and the job was ended."""
+    assert not two_hosts(one, running(one, at=())).workload_wants(one, Bind, CancelJob)
 
 
 def test_a_job_on_a_host_that_yields_its_node_to_another_is_replaced_P12() -> None:
@@ -108,22 +112,6 @@ def test_a_job_on_a_host_that_yields_its_node_to_another_is_replaced_P12() -> No
 def test_a_job_suspended_before_its_pod_was_bound_is_replaced_P17() -> None:
     its = job(POD, state="SUSPENDED", slurm_nodes=("n1",))
     assert two_hosts(POD, its).cancels(POD) == [("7", True)]
-
-
-@pytest.mark.parametrize("hint", ["", "7"])
-def test_the_job_of_a_pod_that_somebody_else_bound_ends_P18(hint: str) -> None:
-    """The Pod may carry the job's id, because its job waited for long."""
-    one = pod(node_name="kn2", job_id=hint)
-    core = two_hosts(one, running(one))
-    assert core.cancels(one) == [("7", True)]
-    assert core.events(one) == [EVENT_BOUND_ELSEWHERE]
-
-
-def test_a_running_job_whose_hosts_were_not_read_stays_P18() -> None:
-    """Simulator, seed 71372: the job's record could not be read, and the job was ended under its
-    Pod.
-    """
-    assert not two_hosts(BOUND, running(BOUND, at=())).cancels(BOUND)
 
 
 def test_a_pod_keeps_its_job_while_the_slurmd_pod_of_its_node_is_replaced_P18() -> None:
@@ -187,12 +175,7 @@ def test_the_pod_of_an_orphan_is_read_by_name_before_its_job_ends_P21() -> None:
 
 @pytest.mark.parametrize(
     ("found", "uid", "ends"),
-    [
-        ("no", "", True),
-        ("yes", "another", True),
-        ("yes", "uid-p1", False),
-        ("unknown", "", False),
-    ],
+    [("no", "", True), ("yes", "another", True), ("yes", "uid-p1", False), ("unknown", "", False)],
 )
 def test_only_a_404_or_another_uid_ends_an_orphan_P21(found: Any, uid: str, ends: bool) -> None:
     """403 and a namespace that is not watched are unknown: the job stays, and the Pod is read

@@ -160,9 +160,7 @@ def test_new_exclusions_keep_the_host_of_a_replaced_job_P12(
     given_up = job(POD, state="CANCELLED", job_id="5", slurm_nodes=("n9",), identity=marked)
     core.now += 1
     core.see(
-        given_up,
-        node("kn1", offer=TAINTED),
-        *listing("jobs", its, given_up, begun_s=core.now),
+        given_up, node("kn1", offer=TAINTED), *listing("jobs", its, given_up, begun_s=core.now)
     )
     (update,) = updates(core)
     assert update.excluded == excluded

@@ -1,4 +1,4 @@
-"""P1, P10, P26: Slurm's reasons and errors in words. What real Slurms say: tests/real."""
+"""P1, P10, P26: messages for Slurm's reasons and errors. tests/real reads the real ones."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ NAMES = slurm_names.read()
 EVERY_REASON = sorted({name for names in NAMES.values() for name in names.reasons})
 EVERY_ERROR = sorted({number for names in NAMES.values() for number in names.errors})
 ADVICE_LENGTH_MAX = 260
-"""With the text, the number waiting and the age an advice must fit into one message."""
+"""The advice must fit into one message with the text, the queue position and the age."""
 
 
 def every_words() -> Iterator[Words]:
@@ -146,33 +146,33 @@ def test_an_error_says_who_refused_and_why() -> None:
     assert words.whose == "user"
 
 
-def test_a_passing_error_is_no_refusal() -> None:
-    """2007 is 26.05's number for too many jobs, 11 is 24.11's."""
-    for number in (11, 2007, 2016, 1800):
-        words = error_in_words(number, "Some text")
-        assert words.whose == "wait"
-        assert words.text == f"Slurm did not accept the job now: Some text ({number})"
-
-
-def test_an_unknown_error_is_shown_with_its_number() -> None:
-    words = error_in_words(31337, "The moon is full")
-    assert words.text == "Slurm refused the job: The moon is full (31337)"
-    assert words.whose == "operator"
+INVALID = "Slurm refused the job: Invalid partition (2000)"
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("number", "text", "whose", "words"),
     [
-        "Invalid partition (2000)",
-        "Invalid partition.",
-        "Batch job submission failed: Invalid partition (2000)",
-        "refused: Job allocation request failed: Invalid partition (2000)",
-        "no such: Job update requested failed: Invalid partition (2000)",
+        (2000, "Invalid partition (2000)", "user", INVALID),
+        (2000, "Invalid partition.", "user", INVALID),
+        (2000, "Batch job submission failed: Invalid partition (2000)", "user", INVALID),
+        (2000, "refused: Job allocation request failed: Invalid partition", "user", INVALID),
+        (2000, "no such: Job update requested failed: Invalid partition (2000)", "user", INVALID),
+        (2000, "", "user", "Slurm refused the job: error (2000)"),
+        (31337, "The moon is full", "operator", "Slurm refused the job: The moon is full (31337)"),
+        (11, "Some text", "wait", "Slurm did not accept the job now: Some text (11)"),
+        (1800, "Some text", "wait", "Slurm did not accept the job now: Some text (1800)"),
+        (2007, "Some text", "wait", "Slurm did not accept the job now: Some text (2007)"),
+        (2016, "Some text", "wait", "Slurm did not accept the job now: Some text (2016)"),
     ],
 )
-def test_prefixes_of_an_error_are_dropped_and_its_number_comes_once(text: str) -> None:
-    """As `SlurmError` and slurmrestd spell it."""
-    assert error_in_words(2000, text).text == "Slurm refused the job: Invalid partition (2000)"
+def test_an_error_is_shown_once_with_its_number_and_without_prefixes_P10(
+    number: int, text: str, whose: str, words: str
+) -> None:
+    """`SlurmError` and slurmrestd add these prefixes. 2007 is 26.05's error for too many jobs, 11
+    is 24.11's: they pass.
+    """
+    error = error_in_words(number, text)
+    assert (error.whose, error.text) == (whose, words)
 
 
 def test_the_number_comes_once_even_when_it_is_not_the_last() -> None:
@@ -189,10 +189,6 @@ def test_a_refusal_by_sunk_sync_itself_has_no_number() -> None:
 
 def test_a_long_text_keeps_its_number() -> None:
     assert error_in_words(2000, "x" * 1000).text.endswith("… (2000)")
-
-
-def test_an_error_without_a_text_has_its_number() -> None:
-    assert error_in_words(2000, "").text == "Slurm refused the job: error (2000)"
 
 
 def waiting(*, reason: str = "Resources", job: str = "7", ahead: int = 0, age_s: float = 0) -> str:
