@@ -1,6 +1,6 @@
 """What must hold after every step of a history, whatever happened."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sunk_sync.core.decide import decide
@@ -16,7 +16,7 @@ from sunk_sync.core.model.actions import (
     RewriteReason,
     Undrain,
 )
-from sunk_sync.core.model.facts import NEEDED, GetResult, Job, Node, SlurmdPod
+from sunk_sync.core.model.facts import NEEDED, GetResult, Job, Node, SlurmdPod, Source
 from sunk_sync.core.model.keys import Key
 from sunk_sync.core.model.verdict import Decision
 from sunk_sync.core.reconciler import Reconciler
@@ -191,16 +191,21 @@ class Evidence:
         self.node_uids |= {row.name: row.uid for row in graph.nodes.rows()}
 
 
+def check_listed(actions: Iterable[Action], needed: Iterable[Source], graph: Graph) -> None:
+    """Nothing is written before these sources were listed."""
+    unlisted = [source for source in needed if not graph.sources.tables[source].listed]
+    for action in actions:
+        if unlisted and not isinstance(action, READS):
+            raise HistoryError(f"unlisted: {action} before {unlisted}")
+
+
 def check_safety(
     decision: Decision, reconciler: Reconciler, world: World, evidence: Evidence
 ) -> None:
     """Allowed writes change no foreign drain and no frozen node, and need evidence."""
     graph = reconciler.graph
+    check_listed(decision.allowed, NEEDED, graph)
     for action in decision.allowed:
-        if not isinstance(action, READS):
-            unlisted = [source for source in NEEDED if not graph.sources.tables[source].listed]
-            if unlisted:
-                raise HistoryError(f"unlisted: {action} before {unlisted}")
         if isinstance(action, Drain | Undrain | RewriteReason):
             _check_ownership(action, graph)
         if isinstance(action, Drain):

@@ -23,7 +23,7 @@ from sunk_sync.core.model.names import SCHEDULED_CONDITION
 from sunk_sync.core.model.verdict import Decision
 from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.core.translate.job_states import is_waiting
-from tests.core.checks import READS, HistoryError
+from tests.core.checks import HistoryError, check_listed
 from tests.core.workload_world import WorkloadWorld
 
 LIVE = frozenset({"PENDING", "RUNNING", "SUSPENDED"})
@@ -64,7 +64,7 @@ class WorkloadSafety:
     def check(self, decision: Decision) -> None:
         """Raise HistoryError if an action is not safe."""
         if decision.key[0] == "workload":
-            self._check_listed(decision.allowed)
+            check_listed(decision.allowed, (*NEEDED, *WORKLOADS_NEED), self._graph)
             self._check_binds(decision.allowed)
         for action in decision.allowed:
             match action:
@@ -99,13 +99,6 @@ class WorkloadSafety:
             and entry.order >= since_s
             for entry in self._graph.jobs.entries.values()
         )
-
-    def _check_listed(self, actions: Iterable[Action]) -> None:
-        needed = (*NEEDED, *WORKLOADS_NEED)
-        unlisted = [source for source in needed if not self._graph.sources.tables[source].listed]
-        for action in actions:
-            if unlisted and not isinstance(action, READS):
-                raise HistoryError(f"unlisted: {action} before {unlisted}")
 
     # P11, G1
 

@@ -19,6 +19,7 @@ from sunk_sync.core.model.facts import (
     Pod,
     Reference,
     SlurmdPod,
+    Source,
     WriteEcho,
     reference_of,
 )
@@ -119,23 +120,27 @@ def test_a_wrong_selector_makes_an_event_and_no_drain_S20() -> None:
 # Listings for held drains and ends
 
 
-def test_held_drains_ask_for_one_more_listing_of_each_source_S19() -> None:
-    some, more = (relist(cluster(holding=Holding(count, 50.0)), HERE, NOW) for count in (1, 500))
-    assert some == more
-    assert some.wants == (Relist("nodes", 50.0), Relist("slurmd_pods", 50.0))
+DRAINS_HELD, ENDS_HELD = Holding(1, 50.0), Holding(0, 0.0, ends=8, ends_since_s=70.0)
+BOTH_HELD = Holding(3, 50.0, ends=8, ends_since_s=70.0)
+DOUBTS = (Doubt("nodes", "kn1", 80.0, 82.0), Doubt("pods", "ns/p1", 60.0, 62.0))
 
 
-def test_held_ends_ask_for_a_listing_of_nodes_P31() -> None:
+@pytest.mark.parametrize(
+    ("holding", "doubts", "listings"),
+    [
+        (DRAINS_HELD, (), {"nodes": 50, "slurmd_pods": 50}),
+        (Holding(500, 50.0), (), {"nodes": 50, "slurmd_pods": 50}),
+        (ENDS_HELD, (), {"nodes": 70}),
+        (BOTH_HELD, DOUBTS, {"nodes": 80, "pods": 60, "slurmd_pods": 50}),
+    ],
+    ids=["a drain", "many drains", "ends", "drains, ends and doubts"],
+)
+def test_held_drains_and_ends_and_doubts_ask_for_listings_after_the_last_of_them_S19_P31_F3(
+    holding: Holding, doubts: tuple[Doubt, ...], listings: dict[Source, float]
+) -> None:
     """A watch that works for days never lists."""
-    ruling = relist(cluster(holding=Holding(0, 0.0, ends=8, ends_since_s=70.0)), HERE, NOW)
-    assert ruling.wants == (Relist("nodes", 70.0),)
-
-
-def test_the_listing_for_several_causes_begins_after_the_last_of_them_S19_P31_F3() -> None:
-    holding = Holding(3, 50.0, ends=8, ends_since_s=70.0)
-    doubts = (Doubt("nodes", "kn1", 80.0, 82.0), Doubt("pods", "ns/p1", 60.0, 62.0))
     ruling = relist(cluster(holding=holding, doubts=doubts), HERE, NOW)
-    assert ruling.wants == (Relist("nodes", 80), Relist("pods", 60), Relist("slurmd_pods", 50))
+    assert ruling.wants == tuple(Relist(*listing) for listing in listings.items())
 
 
 # Listings after a contradiction
@@ -199,24 +204,20 @@ def test_only_a_read_by_name_that_contradicts_a_row_leads_to_a_listing_F3(
     assert relists(core) == [Relist("nodes", asked_s)] * doubt
 
 
-def test_an_answer_with_a_lower_resource_version_leads_to_a_listing_F3() -> None:
-    """It was asked for after the row was known."""
+@pytest.mark.parametrize("after_the_row", [True, False])
+def test_an_answer_with_a_lower_resource_version_that_was_asked_for_later_leads_to_a_listing_F3(
+    after_the_row: bool,
+) -> None:
+    """A late answer to an older write is no contradiction."""
     core = Core(*OBJECTS)
-    core.see(Observed(node(cordon_reason="x"), 1000.0))
+    before_s, after_s = core.now, core.now + 2
     core.now += 1
-    asked_s = core.now
-    core.see(WriteEcho(node(drain="y"), 900.0, asked_s))
+    core.see(Observed(node(cordon_reason="x"), 1000.0))
+    core.now = after_s
+    core.see(WriteEcho(node(drain="y"), 900.0, after_s if after_the_row else before_s))
+    assert bool(core.graph.doubts.rows) is after_the_row
     core.wait(WATCH_S)
-    assert relists(core) == [Relist("nodes", asked_s)]
-
-
-def test_a_late_answer_to_an_older_write_is_no_contradiction_F3() -> None:
-    core = Core(*OBJECTS)
-    asked_s = core.now
-    core.now += 1
-    core.see(Observed(node(cordon_reason="x"), 1000.0))
-    core.see(WriteEcho(node(drain="y"), 900.0, asked_s))
-    assert not core.graph.doubts.rows
+    assert relists(core) == [Relist("nodes", after_s)] * after_the_row
 
 
 # How often

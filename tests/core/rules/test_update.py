@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import CancelJob, UpdateJob
-from sunk_sync.core.model.facts import Job, Node, SubmitRefused
+from sunk_sync.core.model.facts import Job, Node, Row, SubmitRefused
 from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.model.pod_spec import Taint
 from tests.kit.build import (
@@ -36,11 +36,15 @@ def digest(core: Core) -> str:
     return core.graph.workload(WORKLOAD).request.digest
 
 
-def test_the_waiting_job_of_an_edited_pod_is_updated_with_its_new_digest_P20() -> None:
+def edited(*rows: Row) -> tuple[Core, str]:
+    """The Pod was edited while its job waits; also return the digest of the job."""
     before = digest(two_hosts(POD))
-    edited = replace(POD, settings=EDITED)
     its = job(POD, identity=identity(POD, digest=before))
-    core = two_hosts(edited, its, slurm_node("n3"))
+    return two_hosts(replace(POD, settings=EDITED), its, *rows), before
+
+
+def test_the_waiting_job_of_an_edited_pod_is_updated_with_its_new_digest_P20() -> None:
+    core, _ = edited(slurm_node("n3"))
     (update,) = updates(core)
     assert update.excluded == ("n3",)
     assert update.identity.digest == digest(core)
@@ -49,16 +53,12 @@ def test_the_waiting_job_of_an_edited_pod_is_updated_with_its_new_digest_P20() -
 
 def test_a_job_whose_update_was_refused_is_replaced_once_P20() -> None:
     """The refusal is about that job; the next one is submitted with the new description."""
-    before = digest(two_hosts(POD))
-    edited = replace(POD, settings=EDITED)
-    its = job(POD, identity=identity(POD, digest=before))
-    core = two_hosts(edited, its)
-    after = digest(core)
-    core.see(SubmitRefused(WORKLOAD, 2021, "no", "update", after))
-    assert core.cancels(edited) == [("7", True)]
+    core, before = edited()
+    core.see(SubmitRefused(WORKLOAD, 2021, "no", "update", digest(core)))
+    assert core.cancels(POD) == [("7", True)]
     core.see(job(POD, state="CANCELLED", identity=identity(POD, digest=before, replaced=True)))
-    core.see(job(POD, job_id="8", submitted_at=2, identity=identity(POD, digest=after)))
-    assert not core.cancels(edited)
+    core.see(job(POD, job_id="8", submitted_at=2, identity=identity(POD, digest=digest(core))))
+    assert not core.cancels(POD)
 
 
 def test_a_job_without_a_digest_is_left_as_it_is_P20() -> None:
@@ -206,13 +206,12 @@ def test_many_waiting_jobs_are_updated_a_few_at_a_time_P7() -> None:
 def test_an_edit_also_updates_the_exclusions_P20() -> None:
     """A refused update of exclusions alone does not replace the job."""
     core, its = waiting()
-    edited = replace(POD, settings=EDITED)
-    core.see(node("kn1", offer=TAINTED), edited)
+    core.see(node("kn1", offer=TAINTED), replace(POD, settings=EDITED))
     (update,) = updates(core)
     assert (update.excluded, update.exclusions_only) == (("n1",), False)
     assert update.identity.hosts not in ("", its.identity.hosts)
     core.see(SubmitRefused(WORKLOAD, 2018, "no", "renewal", update.identity.digest))
-    assert not core.cancels(edited)
+    assert not core.cancels(POD)
 
 
 def test_an_edit_of_one_task_of_an_array_replaces_its_job_P20() -> None:

@@ -48,7 +48,7 @@ def annotations(core: Core, of: Pod) -> list[dict[str, str]]:
     return [dict(want.annotations) for want in wants]
 
 
-def test_a_waiting_pod_gets_condition_event_and_job_id_after_a_second_P1() -> None:
+def test_a_waiting_pod_gets_condition_event_and_job_id_after_a_second_P1_P26() -> None:
     """A Pod that is bound within a second costs the binding alone."""
     core = two_hosts(POD, job(POD, reason="Resources"))
     assert not core.workload_wants(POD)
@@ -57,16 +57,11 @@ def test_a_waiting_pod_gets_condition_event_and_job_id_after_a_second_P1() -> No
     assert reason == "Unschedulable"
     assert message.startswith("Slurm job 7 waits:")
     assert "Resources" in message
+    assert core.workload_verdict(POD).because == "job 7 waits in Slurm (Resources)"
     assert not annotations(core, POD), "of two writes at once the API server refuses one"
     after = with_condition(core, POD)
     assert core.events(after) == ["FailedScheduling"]
     assert annotations(core, after) == [{JOB_ID: "7"}]
-
-
-def test_the_log_line_names_the_job_that_waits_and_slurms_reason_P26() -> None:
-    core = two_hosts(POD, job(POD, reason="Resources"))
-    core.wait(1)
-    assert core.workload_verdict(POD).because == "job 7 waits in Slurm (Resources)"
 
 
 def test_a_job_without_a_reason_yet_is_shown_after_three_seconds_P1() -> None:
@@ -127,17 +122,11 @@ def test_a_refusal_by_slurm_is_shown_with_its_number_P10() -> None:
     assert core.events(with_condition(core, POD)) == [EVENT_REFUSED]
 
 
-def test_a_submission_without_an_answer_is_shown_F2() -> None:
+def test_a_submission_without_an_answer_is_shown_until_there_is_one_F2() -> None:
     core = two_hosts(POD)
     core.see(Attempt(WORKLOAD, core.now))
     core.wait(1)
     assert said(core, POD) == [("Unschedulable", "Slurm has not answered the submission yet")]
-
-
-def test_a_later_refusal_ends_the_message_about_a_missing_answer_F2() -> None:
-    core = two_hosts(POD)
-    core.see(Attempt(WORKLOAD, core.now))
-    core.wait(1)
     core.see(SubmitRefused(WORKLOAD, 2000, "no", "allocation", ""))
     assert not said(core, POD)
 
