@@ -58,9 +58,7 @@ def test_a_node_that_was_not_read_since_the_end_counts_only_once_it_is_read_P25(
 
 
 @pytest.mark.parametrize("state", ["IDLE+DRAIN", "ALLOCATED+COMPLETING"])
-def test_a_host_that_is_free_or_runs_the_epilog_of_the_pods_job_counts_nothing_P25(
-    state: str,
-) -> None:
+def test_a_host_that_is_free_or_runs_the_jobs_epilog_counts_nothing_P25(state: str) -> None:
     measured = Measured()
     measured.core.see(slurm_node(state=state))
     assert measured.wait(10) == 0

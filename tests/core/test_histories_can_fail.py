@@ -146,24 +146,20 @@ def test_a_scripted_case_ends_right_with_every_edge(case: Callable[[], None]) ->
 
 
 @pytest.mark.parametrize("name", SCRIPTED)
-def test_a_rare_edge_that_is_dropped_is_noticed_by_the_oracle(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_dropped_rare_edge_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     (drop_mark if name in NAMES else drop_key)(monkeypatch, name)
     with pytest.raises(HistoryError, match="oracle"):
         SCRIPTED[name]()
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in (RARE, *SCRIPTED)])
-def test_any_dirty_edge_that_is_dropped_is_noticed(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_any_dropped_edge_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     drop_mark(monkeypatch, name)
     assert first_failure() in ("oracle", "read-set")
 
 
 @pytest.mark.parametrize("edge", HOST_ANSWERS, ids=str)
-def test_any_host_that_an_identity_does_not_name_is_noticed(
+def test_any_dropped_host_of_an_identity_is_noticed(
     monkeypatch: pytest.MonkeyPatch, edge: Edge
 ) -> None:
     for lookup, table in HOST_LOOKUPS.items():
@@ -172,7 +168,7 @@ def test_any_host_that_an_identity_does_not_name_is_noticed(
 
 
 @pytest.mark.parametrize("name", [name for name in WORKLOAD_NAMES if name not in SCRIPTED])
-def test_any_key_of_a_workload_that_is_dropped_is_noticed(
+def test_any_dropped_key_of_a_workload_is_noticed(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     drop_key(monkeypatch, name)

@@ -158,9 +158,7 @@ def test_a_dry_run_keeps_undrains_cordons_and_conditions(reason: str, kind: type
 @pytest.mark.parametrize(
     ("chosen", "count", "limit"), [(None, 5, 20), (None, 300, 30), (7, 300, 7), (0, 5, 0)]
 )
-def test_the_limit_is_the_setting_or_the_greater_of_20_and_a_tenth_S19(
-    chosen: int | None, count: int, limit: int
-) -> None:
+def test_the_limit_is_set_or_20_or_a_tenth_S19(chosen: int | None, count: int, limit: int) -> None:
     rows = [row for name in hosts(count) for row in (slurmd_pod(name), slurm_node(name))]
     assert drain_limit(Core(*rows, max_drains_per_minute=chosen).graph) == limit
 
@@ -218,9 +216,7 @@ def test_the_reason_of_a_held_drain_names_the_limit_S19() -> None:
 @pytest.mark.parametrize(
     ("listed_s", "goes"), [(99.0, False), (100.0, True), (101.0, True)], ids=str
 )
-def test_a_listing_releases_drains_that_were_held_before_it_began_S19(
-    listed_s: float, goes: bool
-) -> None:
+def test_a_listing_releases_drains_held_before_it_S19(listed_s: float, goes: bool) -> None:
     breaker = Breaker()
     assert not breaker.admit("n1", limit=0, listed_s=0.0, now=100.0)
     assert breaker.again_s(100.0) == 100.0 + HELD_AGAIN_S

@@ -44,9 +44,7 @@ def raises_for(name: str) -> Callable[[Host, Configuration, float], Ruling]:
     return rule
 
 
-def test_a_rule_that_raises_takes_one_key_out_of_service_F7(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_rule_that_raises_stops_one_key_F7(monkeypatch: pytest.MonkeyPatch) -> None:
     """The key wants nothing. The others go on, and a changed fact tries it again."""
     monkeypatch.setitem(deciding.HOST_RULES, "mark", raises_for("n1"))
     core = two_hosts()
@@ -60,9 +58,7 @@ def test_a_rule_that_raises_takes_one_key_out_of_service_F7(
     assert not core.reconciler.failures
 
 
-def test_a_rule_of_the_cluster_that_raises_stops_no_host_F7(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_cluster_rule_that_raises_stops_no_host_F7(monkeypatch: pytest.MonkeyPatch) -> None:
     def breaks(cluster: Cluster, configuration: Configuration) -> Ruling:
         raise ValueError(cluster, configuration)
 
@@ -73,9 +69,7 @@ def test_a_rule_of_the_cluster_that_raises_stops_no_host_F7(
     assert core.wants("n1", Drain)
 
 
-def test_a_rule_of_workloads_that_raises_stops_one_workload_F7(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_workload_rule_that_raises_stops_one_workload_F7(monkeypatch: pytest.MonkeyPatch) -> None:
     odd, even = pod("odd"), pod("even")
     whole = deciding.WORKLOAD_RULES["submit"]
 
@@ -96,9 +90,7 @@ def test_a_rule_of_workloads_that_raises_stops_one_workload_F7(
     assert core.workload_wants(odd, SubmitJob)
 
 
-def test_two_rules_that_want_one_field_take_the_key_out_of_service(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_two_rules_that_want_one_field_stop_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     fights = Ruling((Undrain("n1", "no"),))
     monkeypatch.setitem(deciding.HOST_RULES, "mark", lambda *_: fights)
     core = Core(node(unschedulable=True), slurmd_pod(), slurm_node())

@@ -178,7 +178,7 @@ def test_a_read_of_an_unknown_object_or_an_older_read_changes_nothing() -> None:
     ],
     ids=["a Pod", "a Node alone", "neither"],
 )
-def test_an_event_is_about_the_pod_else_the_node_else_our_namespace(
+def test_an_event_is_about_pod_node_or_namespace(
     rows: tuple[Row, ...], kind: str, name: str
 ) -> None:
     core = Core(*rows)

@@ -50,9 +50,7 @@ def test_a_pod_is_bound_to_the_node_of_the_allocated_host_P11() -> None:
         {"state": "COMPLETED", "slurm_nodes": ("n1",)},
     ],
 )
-def test_a_pod_is_not_bound_before_its_job_holds_a_host_that_kubernetes_knows_P11(
-    of: dict[str, Any],
-) -> None:
+def test_a_pod_is_not_bound_before_its_job_holds_a_known_host_P11(of: dict[str, Any]) -> None:
     assert not two_hosts(POD, job(POD, **of)).binds(POD)
 
 

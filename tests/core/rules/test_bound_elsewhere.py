@@ -10,7 +10,7 @@ from tests.kit.build import BOUND, job, pod, running, two_hosts
 
 @pytest.mark.parametrize("job_id", ["", "7"])
 @pytest.mark.parametrize(("node_name", "state"), [("kn1", "PENDING"), ("kn2", "RUNNING")])
-def test_a_pod_that_somebody_else_bound_stays_and_its_job_is_replaced_P18(
+def test_the_job_of_a_pod_bound_by_others_is_replaced_P18(
     node_name: str, state: str, job_id: str
 ) -> None:
     """The Pod may carry the job's id, because its job waited for long."""
@@ -55,7 +55,7 @@ def test_a_job_that_runs_elsewhere_was_requeued_although_nobody_saw_it_P19(state
 
 @pytest.mark.parametrize(("state", "hosts"), [("PENDING", ()), ("RUNNING", ("n2",))])
 @pytest.mark.parametrize("bound_for", ["7", "6", ""])
-def test_after_a_restart_only_the_binding_shows_which_pods_we_bound_P19_F1(
+def test_after_a_restart_the_binding_shows_who_bound_P19_F1(
     state: str, hosts: tuple[str, ...], bound_for: str
 ) -> None:
     """Simulator, seed 551932: slurmctld was killed and forgot that the job had started, then

@@ -91,9 +91,7 @@ def test_jobs_replaced_for_one_cause_make_one_event_P32() -> None:
 
 
 @pytest.mark.parametrize(("jobs", "least_s", "most_s"), [(2, 1.5, 2.5), (3, 3, 5), (4, 6, 10)])
-def test_each_pause_is_twice_as_long_as_the_one_before_P32(
-    jobs: int, least_s: float, most_s: float
-) -> None:
+def test_each_pause_is_twice_the_last_one_P32(jobs: int, least_s: float, most_s: float) -> None:
     """The first replaced job is followed by another at once."""
     core = two_hosts(POD, *room("n3"))
     for number in range(jobs):

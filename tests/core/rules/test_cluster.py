@@ -161,9 +161,7 @@ def test_a_write_refused_for_another_uid_leads_to_a_listing_F3(row: Node | Slurm
 
 
 @pytest.mark.parametrize("row", OBJECTS)
-def test_no_listing_follows_when_the_watch_reports_the_change_in_time_F3(
-    row: Node | SlurmdPod | Pod,
-) -> None:
+def test_a_change_that_the_watch_reports_in_time_is_enough_F3(row: Node | SlurmdPod | Pod) -> None:
     """The object was being deleted, which is the usual race."""
     core = Core(*OBJECTS)
     contradict(core, row)
@@ -193,9 +191,7 @@ def test_a_row_that_has_another_uid_by_now_is_not_in_doubt_F3() -> None:
     ("found", "uid", "doubt"),
     [("no", "", True), ("yes", "another", True), ("yes", "", False), ("unknown", "", False)],
 )
-def test_only_a_read_by_name_that_contradicts_a_row_leads_to_a_listing_F3(
-    found: Any, uid: str, doubt: bool
-) -> None:
+def test_a_contradicting_read_leads_to_a_listing_F3(found: Any, uid: str, doubt: bool) -> None:
     core = Core(*OBJECTS)
     asked_s = core.now
     core.answer(node(), found, uid)
@@ -205,9 +201,7 @@ def test_only_a_read_by_name_that_contradicts_a_row_leads_to_a_listing_F3(
 
 
 @pytest.mark.parametrize("after_the_row", [True, False])
-def test_an_answer_with_a_lower_resource_version_that_was_asked_for_later_leads_to_a_listing_F3(
-    after_the_row: bool,
-) -> None:
+def test_a_lower_resource_version_leads_to_a_listing_F3(after_the_row: bool) -> None:
     """A late answer to an older write is no contradiction."""
     core = Core(*OBJECTS)
     before_s, after_s = core.now, core.now + 2

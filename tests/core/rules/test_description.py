@@ -75,9 +75,7 @@ def test_a_plain_pod_is_a_job_of_root_on_one_node_P1() -> None:
         ({"cpu": 0, "memory": 0, "nvidia.com/gpu": 8}, "0 CPUs and 0 MiB"),
     ],
 )
-def test_without_cpu_or_memory_there_is_no_job_P2(
-    requests: Mapping[str, int], numbers: str
-) -> None:
+def test_without_cpu_or_memory_is_no_job_P2(requests: Mapping[str, int], numbers: str) -> None:
     message = refused(pod(requests=requests))
     assert message == f"cpu and memory requests must be above 0, but they are {numbers}"
 
@@ -103,7 +101,7 @@ def test_a_grace_below_the_limit_is_accepted_P3(grace_s: int) -> None:
         (0, 2.0, 5.0, "no value is allowed"),
     ],
 )
-def test_a_grace_at_the_limit_is_refused_with_both_numbers_P3(
+def test_a_grace_at_the_limit_is_refused_P3(
     grace_s: int, kill_wait_s: float, offset_s: float, allowed: str
 ) -> None:
     configuration = configured(kill_wait_s=kill_wait_s, termination_offset_s=offset_s)
@@ -165,7 +163,7 @@ def test_every_annotation_stands_in_the_table_above_P4() -> None:
 
 
 @pytest.mark.parametrize(("name", "text", "field", "value"), ANNOTATIONS)
-def test_an_annotation_sets_its_field_and_nothing_else_P4(
+def test_an_annotation_sets_only_its_field_P4(
     name: str, text: str, field: str, value: object
 ) -> None:
     description = described(pod(**{name: text}))
@@ -225,9 +223,7 @@ def test_every_annotation_stands_in_the_table_of_wrong_values_P4() -> None:
 
 
 @pytest.mark.parametrize(("name", "text", "allowed"), WRONG)
-def test_a_wrong_value_is_refused_with_what_is_allowed_P4(
-    name: str, text: str, allowed: str
-) -> None:
+def test_a_wrong_value_is_refused_with_the_rule_P4(name: str, text: str, allowed: str) -> None:
     message = refused(pod(**{name: text}))
     assert message.startswith(f"annotation sunk.coreweave.com/{name}: '{text[0]}"[:40].rstrip("\0"))
     assert allowed in message
@@ -244,7 +240,7 @@ def test_all_faults_are_one_message_P4() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(sorted(SETTINGS)), st.text(), max_size=4), st.booleans())
-def test_any_text_of_an_annotation_is_a_description_or_a_message_P4(
+def test_any_text_gives_a_description_or_a_message_P4(
     texts: Mapping[str, str], policy: bool
 ) -> None:
     configuration = configured(user_policy=(("team", ((0, 9),)),) if policy else None)
@@ -325,7 +321,7 @@ def test_an_empty_policy_allows_nobody_and_no_policy_everybody_P5() -> None:
     ],
     ids=str,
 )
-def test_requests_are_rounded_up_and_counted_as_the_map_says_P6(
+def test_requests_are_rounded_up_and_mapped_P6(
     requests: Mapping[str, int], field: str, value: object
 ) -> None:
     assert getattr(described(pod(requests={**SMALL, **requests})), field) == value
@@ -375,9 +371,7 @@ GPUS = {**SMALL, "nvidia.com/gpu": 8}
         ({"terms": (affine("H100", key="other"),)}, "gpu"),
     ],
 )
-def test_a_gpu_type_is_requested_where_only_one_is_possible_P6(
-    spec: Mapping[str, Any], name: str
-) -> None:
+def test_a_gpu_type_is_requested_if_only_one_fits_P6(spec: Mapping[str, Any], name: str) -> None:
     """With several possible types the other hosts are excluded by P7."""
     assert described(pod(requests=GPUS, **spec)).gres == ((name, 8),)
 
@@ -572,7 +566,7 @@ def test_the_digest_of_a_description_never_changes_P20() -> None:
 def other(field: str) -> JobDescription:
     """Make a description that differs from the default in this field."""
     value: Any = "other" if getattr(JobDescription(), field) == "" else 2
-    return JobDescription(**{field: (("gpu", 1),) if field == "gres" else value})
+    return replace(JobDescription(), **{field: (("gpu", 1),) if field == "gres" else value})
 
 
 @pytest.mark.parametrize("field", JobDescription.__struct_fields__)

@@ -172,9 +172,7 @@ def test_a_cause_that_exists_drains_while_one_of_higher_rank_is_unknown_S9(
     [(marked(pod="", uid=""), "Node kn1"), (marked(), "Pod slurm/slurmd-n1")],
     ids=["Node", "Pod"],
 )
-def test_nothing_is_lifted_or_read_before_kubernetes_was_listed_S7_S8_S20(
-    mark: str, missing: str, reason: str
-) -> None:
+def test_nothing_is_done_before_a_listing_S7_S8_S20(mark: str, missing: str, reason: str) -> None:
     state = "IDLE+DRAIN" if reason else "IDLE"
     core = Core(slurm_node("n1", state, reason=reason, comment=mark), listed=False)
     assert not core.wants("n1")
@@ -299,9 +297,7 @@ def test_the_drain_stays_when_ready_changes_from_false_to_unknown_S8() -> None:
 
 @pytest.mark.parametrize("found", ["unknown", "yes"])
 @pytest.mark.parametrize("row", [slurmd_pod(), node()], ids=["Pod", "Node"])
-def test_a_missing_object_is_read_by_name_again_after_a_while_S7_S8_S20(
-    row: Node | SlurmdPod, found: Any
-) -> None:
+def test_a_missing_object_is_read_again_later_S7_S8_S20(row: Node | SlurmdPod, found: Any) -> None:
     """403 and an object that exists are no evidence that it is gone."""
     core = core_of()
     core.see(deleted(source_of(row), row))
@@ -442,9 +438,7 @@ def test_a_drain_whose_reason_a_human_changed_is_not_lifted_S12() -> None:
 
 @pytest.mark.parametrize("drained", ["", "+DRAIN"], ids=["undrained", "drained"])
 @pytest.mark.parametrize("state", sorted(FROZEN))
-def test_a_node_in_a_frozen_state_is_not_written_until_the_state_changes_S13(
-    state: str, drained: str
-) -> None:
+def test_a_node_in_a_frozen_state_is_not_written_S13(state: str, drained: str) -> None:
     core = core_of(slurm=state + drained, reason="k8s: node cordoned")
     assert not core.wants("n1", *ACTS)
     core.see(node(unschedulable=True))
@@ -496,9 +490,7 @@ def test_a_pod_that_claims_an_unknown_slurm_node_drains_nothing() -> None:
 @pytest.mark.parametrize(
     ("name", "annotated"), [("n1", ""), ("kn1", "n1")], ids=["equal name", "annotation"]
 )
-def test_a_node_without_slurmd_pod_claims_by_annotation_or_equal_name_S1(
-    name: str, annotated: str
-) -> None:
+def test_a_node_without_slurmd_pod_claims_a_slurm_node_S1(name: str, annotated: str) -> None:
     core = Core(node(name, slurm_node=annotated, unschedulable=True), slurm_node())
     assert core.wants("n1", Drain) == [Drain("n1", "k8s: node cordoned")]
 

@@ -48,9 +48,7 @@ def ended(state: str, *pods: Pod, **fields: Any) -> Job:
         ("PENDING+COMPLETING", "SlurmJobEnded", False),
     ],
 )
-def test_a_bound_pod_ends_with_its_job_and_the_condition_says_why_P16_P19_P31(
-    state: str, reason: str, weak: bool
-) -> None:
+def test_a_bound_pod_ends_with_its_job_P16_P19_P31(state: str, reason: str, weak: bool) -> None:
     """Only an end after a failed node counts for the limit."""
     (end,) = two_hosts(BOUND, ended(state)).workload_wants(BOUND, EndPod)
     assert (end.reference, end.reason, end.weak) == (reference_of(BOUND), reason, weak)
@@ -122,9 +120,7 @@ def test_a_pod_whose_job_runs_is_left_alone_P16(state: str) -> None:
         ({"job_id": "9"}, "CANCELLED"),
     ],
 )
-def test_a_pod_that_ends_or_that_this_job_did_not_bind_is_not_ended_P16_P18(
-    fields: dict[str, Any], state: str
-) -> None:
+def test_other_pods_do_not_end_with_a_job_P16_P18(fields: dict[str, Any], state: str) -> None:
     one = pod(**{"node_name": "kn1", "job_id": "7", **fields})
     assert not two_hosts(one, ended(state, one)).ends(one)
 

@@ -134,9 +134,7 @@ def test_a_deleted_member_ends_the_others_and_then_the_job_G3() -> None:
 
 
 @pytest.mark.parametrize("ended", [False, True])
-def test_a_bound_member_that_ended_does_not_keep_the_job_when_another_is_deleted_G3(
-    ended: bool,
-) -> None:
+def test_an_ended_member_does_not_keep_the_job_of_a_broken_gang_G3(ended: bool) -> None:
     """Simulator, seed 556129: one member had failed, one was deleted, and the third waited for
     ever while the job ran.
     """
@@ -182,9 +180,7 @@ def test_a_half_bound_gang_whose_job_is_lost_is_not_bound_further_P30() -> None:
     [BindRefused(B.uid, "kn2", "no"), node("kn2", ready="Unknown")],
     ids=["refused", "unfit"],
 )
-def test_a_member_that_cannot_be_bound_ends_the_others_before_their_job_is_replaced_G4(
-    cause: News | Node,
-) -> None:
+def test_a_member_that_cannot_be_bound_ends_the_others_first_G4(cause: News | Node) -> None:
     """Simulator, seed 569314: the job ended first, and its Pod lived beside the next job there."""
     a = bound(A, "kn1")
     core = two_hosts(a, B, runs(A, B))
@@ -202,9 +198,7 @@ def test_a_member_that_cannot_be_bound_ends_the_others_before_their_job_is_repla
 
 
 @pytest.mark.parametrize("bound_for", ["", "7"], ids=["by somebody else", "before a requeue"])
-def test_a_member_on_another_host_ends_those_on_the_jobs_hosts_and_then_the_job_P14(
-    bound_for: str,
-) -> None:
+def test_a_member_on_another_host_ends_the_others_and_then_the_job_P14(bound_for: str) -> None:
     """Whoever bound it (P18, P19)."""
     a, b = bound(A, "kn1"), replace(bound(B, "kn3"), bound_for=bound_for)
     core = two_hosts(*room("n3"), a, b, runs(A, B))

@@ -45,9 +45,7 @@ def test_a_pod_must_be_confirmed_by_a_read_begun_after_the_call_L7() -> None:
 @pytest.mark.parametrize(
     "state", ["PENDING", "SUSPENDED", "CANCELLED+COMPLETING", "PREEMPTED", "COMPLETED"]
 )
-def test_a_pod_whose_job_does_not_run_means_wait_and_the_caller_is_told_for_whom_L7(
-    state: str,
-) -> None:
+def test_a_pod_whose_job_does_not_run_means_wait_for_it_L7(state: str) -> None:
     its = job(BOUND, state=state, slurm_nodes=("n1",))
     core = two_hosts(BOUND, its)
     call = ask(core)
@@ -57,9 +55,7 @@ def test_a_pod_whose_job_does_not_run_means_wait_and_the_caller_is_told_for_whom
 
 
 @pytest.mark.parametrize("gone", [False, True])
-def test_a_pod_without_job_means_wait_until_it_is_gone_or_its_containers_ended_L7(
-    gone: bool,
-) -> None:
+def test_a_pod_without_job_means_wait_until_it_is_gone_or_ended_L7(gone: bool) -> None:
     core = two_hosts(BOUND)
     ask(core)
     assert answer(core) is False

@@ -113,9 +113,7 @@ def test_a_script_that_got_a_signal_while_its_job_runs_drains_nothing_L6() -> No
 @pytest.mark.parametrize(
     ("policy", "drained"), [("keep", True), ("readopt", False), ("end", False)]
 )
-def test_a_host_is_drained_for_a_pod_without_job_unless_it_ends_or_is_readopted_P30(
-    policy: str, drained: bool
-) -> None:
+def test_only_with_keep_a_pod_without_job_drains_its_host_P30(policy: str, drained: bool) -> None:
     core = core_of(BOUND, lost_job=policy)
     for after_s in (1.0, 59.0, 1.0):
         assert not core.wants("n1", Drain)
@@ -162,9 +160,7 @@ def test_a_job_that_returns_lifts_the_drain_P30() -> None:
     ],
     ids=["Node not ready", "cordon", "slurmd terminating"],
 )
-def test_a_pod_that_outlives_its_job_ranks_after_a_silent_node_and_before_others_S9(
-    row: Row, drain: Drain
-) -> None:
+def test_the_rank_of_a_pod_that_outlives_its_job_S9(row: Row, drain: Drain) -> None:
     """The order is S8, S7, P30, L6, P25, S5, S6, S1, S3, S4."""
     core = core_of(BOUND, its("CANCELLED"))
     core.see(row)

@@ -167,9 +167,7 @@ def test_each_condition_has_its_reason_and_a_drain_its_message_M2(
 @pytest.mark.parametrize(
     ("reason", "begun_in_slurm"), [("k8s: node cordoned", "False"), ("fan", "True"), ("", "True")]
 )
-def test_slurm_cordon_is_true_only_for_a_drain_begun_in_slurm_M2(
-    reason: str, begun_in_slurm: str
-) -> None:
+def test_slurm_cordon_is_true_for_foreign_drains_M2(reason: str, begun_in_slurm: str) -> None:
     core = Core(node(), slurmd_pod(), slurm_node("n1", "IDLE+DRAIN", reason=reason))
     status = {one.type: one.status for one in shown(core, "Node") or ()}
     assert status["SlurmCordon"] == begun_in_slurm
@@ -223,7 +221,7 @@ def test_a_new_message_changes_no_time_M2() -> None:
         ("IDLE", "fan", None),
     ],
 )
-def test_the_reason_of_a_drain_is_an_annotation_of_pod_and_node_M3(
+def test_the_reason_of_a_drain_is_an_annotation_M3(
     state: str, reason: str, text: str | None
 ) -> None:
     core = Core(node(), slurmd_pod(), slurm_node("n1", state, reason=reason))

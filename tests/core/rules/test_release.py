@@ -45,9 +45,7 @@ def kinds(core: Core, of: Job) -> list[type]:
 
 
 @pytest.mark.parametrize("its", [job(POD), running(POD)], ids=["waits", "runs"])
-def test_the_job_of_an_unbound_pod_is_cancelled_when_the_watch_reports_its_deletion_P13(
-    its: Job,
-) -> None:
+def test_the_job_of_an_unbound_pod_is_cancelled_when_the_pod_is_deleted_P13(its: Job) -> None:
     """Also if it starts afterwards."""
     core = two_hosts(POD, its)
     core.see(deleted("pods", POD))
@@ -73,9 +71,7 @@ def test_the_job_of_an_unbound_terminating_pod_is_cancelled_P13() -> None:
         ({}, False),
     ],
 )
-def test_the_job_of_a_bound_pod_stays_until_its_containers_ended_P14_P15(
-    fields: dict[str, Any], over: bool
-) -> None:
+def test_a_job_stays_until_the_containers_ended_P14_P15(fields: dict[str, Any], over: bool) -> None:
     one = pod(node_name="kn1", job_id="7", **fields)
     assert two_hosts(one, running(one)).cancels(one) == ([("7", False)] if over else [])
 
@@ -134,9 +130,7 @@ def test_a_job_is_not_replaced_while_its_pod_may_be_bound_P14() -> None:
 
 
 @pytest.mark.parametrize(("found", "uid"), [("yes", "uid-p1"), ("yes", "another"), ("no", "")])
-def test_a_job_is_replaced_once_its_pod_was_read_unbound_after_a_binding_without_answer_P14(
-    found: Any, uid: str
-) -> None:
+def test_a_pod_that_was_read_unbound_lets_its_job_be_replaced_P14(found: Any, uid: str) -> None:
     """A read that was asked for earlier, or that failed, proves nothing: sunk-sync reads again."""
     core = two_hosts(POD, running(POD))
     tried_s = core.now
@@ -223,7 +217,7 @@ def test_of_two_live_jobs_the_one_on_the_pods_host_stays_P29() -> None:
     ("first", "second", "goes"),
     [("PENDING", "RUNNING", "7"), ("RUNNING", "PENDING", "9"), ("PENDING", "PENDING", "9")],
 )
-def test_of_two_live_jobs_of_an_unbound_pod_the_running_one_stays_else_the_first_P29(
+def test_of_two_jobs_the_running_one_stays_else_the_first_P29(
     first: str, second: str, goes: str
 ) -> None:
     rows = [

@@ -38,9 +38,7 @@ def slurmd(cpu: int) -> SlurmdPod:
 
 
 @pytest.mark.parametrize(("cpu", "excluded"), [(0, ()), (10_000, ()), (10_001, ("n1",))])
-def test_a_host_whose_slurmd_leaves_too_little_is_excluded_P28(
-    cpu: int, excluded: tuple[str, ...]
-) -> None:
+def test_a_host_with_a_large_slurmd_is_excluded_P28(cpu: int, excluded: tuple[str, ...]) -> None:
     assert two_hosts(WANTED, slurmd(cpu)).submission(WANTED).excluded == excluded
 
 

@@ -69,9 +69,7 @@ def test_a_call_that_ended_is_not_answered_L6() -> None:
 
 
 @pytest.mark.parametrize(("started", "at_once"), [(False, True), (True, False)])
-def test_the_answer_to_a_started_script_waits_for_a_binding_that_may_be_under_way_L6(
-    started: bool, at_once: bool
-) -> None:
+def test_a_started_script_waits_for_a_possible_binding_L6(started: bool, at_once: bool) -> None:
     """Only a script that said that it started can have been bound to."""
     core = two_hosts(POD, running(POD, started=started))
     call(core)

@@ -119,7 +119,7 @@ def test_a_job_refused_as_a_script_is_not_tried_as_an_allocation_again_P11a() ->
         ({"gate": "on"}, (job(pod(), state="FAILED", script=False),), "script"),
     ],
 )
-def test_an_allocation_is_tried_where_it_can_start_at_once_P11a(
+def test_an_allocation_is_tried_if_it_can_start_P11a(
     chosen: dict[str, Any], more: tuple[Row, ...], kind: str
 ) -> None:
     """With the gate, when a host is free, no job of sunk-sync waits and none was tried before."""

@@ -123,9 +123,7 @@ def test_a_host_that_can_take_the_pod_now_is_excluded_no_longer_P7() -> None:
     ],
     ids=["a cordon", "no host is left"],
 )
-def test_the_exclusions_stay_after_a_cordon_and_when_no_host_is_left_P7(
-    changes: list[Node],
-) -> None:
+def test_exclusions_stay_after_a_cordon_and_when_no_host_is_left_P7(changes: list[Node]) -> None:
     """A cordoned host is drained anyway (decision 13). Without any host Slurm would take the job's
     priority away for a while (BadConstraints).
     """
@@ -151,7 +149,7 @@ def test_the_exclusions_of_a_running_job_are_not_updated_P7() -> None:
 
 
 @pytest.mark.parametrize(("job_id", "excluded"), [("7", ("n1", "n9")), ("7_1", ("n1",))])
-def test_new_exclusions_keep_the_host_of_a_replaced_job_P12(
+def test_the_host_of_a_replaced_job_stays_excluded_P12(
     job_id: str, excluded: tuple[str, ...]
 ) -> None:
     """As long as Slurm remembers that job. The tasks of an array share one list."""

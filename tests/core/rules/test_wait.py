@@ -94,7 +94,7 @@ def test_a_condition_that_stands_is_not_written_again_P1() -> None:
         ({"spec": NOWHERE}, "FailedScheduling", "0/2 nodes are available"),
     ],
 )
-def test_an_invalid_pod_says_at_once_what_is_wrong_P2_P3_P4_P7_P8(
+def test_an_invalid_pod_says_why_at_once_P2_P3_P4_P7_P8(
     fields: dict[str, Any], event: str, words: str
 ) -> None:
     one = pod(**fields)
@@ -211,7 +211,7 @@ def test_about_how_many_pods_wait_ahead_is_shown_P26() -> None:
     ("named", "where", "corrected"),
     [("3", "n1", True), ("7", "n1", False), ("", "n1", False), ("3", "n2", False)],
 )
-def test_a_bound_pod_gets_the_id_of_the_job_on_its_host_P16_P30(
+def test_a_bound_pod_gets_the_id_of_its_job_P16_P30(
     named: str, where: str, corrected: bool
 ) -> None:
     """The annotation may be stale, or the job was readopted. Pods that others bound are not

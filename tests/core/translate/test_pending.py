@@ -258,7 +258,7 @@ def test_no_reason_is_so_long_that_the_queue_position_is_cut_off() -> None:
 
 
 @given(st.text(), st.text(), st.integers(), st.floats(allow_nan=False))
-def test_messages_are_bounded_and_of_one_line_whatever_comes(
+def test_any_message_is_bounded_and_one_line(
     reason: str, job: str, ahead: int, age_s: float
 ) -> None:
     message = waiting_message(reason * 50, job * 50, ahead=ahead, age_s=age_s)
