@@ -108,9 +108,7 @@ def test_an_answered_binding_changes_no_other_pod_of_that_name_P11() -> None:
 
 @pytest.mark.parametrize("news", [Observed, partial(WriteEcho, asked_s=1000.0)])
 def test_a_fact_that_shows_the_pod_unbound_does_not_undo_its_binding_P11(news: Any) -> None:
-    """Simulator, seed 1733: a write from before the binding was reported later; the Pod was bound
-    again, and its job replaced.
-    """
+    """Simulator, seed 1733: an older write was reported later, and the Pod was bound again."""
     core = two_hosts(POD, running(POD))
     core.see(*answer_to_bind(core))
     order = core.graph.pods.entries["ns/p1"].order

@@ -58,9 +58,7 @@ def test_a_job_that_runs_elsewhere_was_requeued_although_nobody_saw_it_P19(state
 def test_after_a_restart_the_binding_shows_who_bound_P19_F1(
     state: str, hosts: tuple[str, ...], bound_for: str
 ) -> None:
-    """Simulator, seed 551932: slurmctld was killed and forgot that the job had started, then
-    sunk-sync was killed. The Pod stayed without a job, as if somebody else had bound it.
-    """
+    """Simulator, seed 551932: after kills of both daemons the Pod stayed without a job."""
     ours = pod(node_name="kn1", job_id="7", bound_for=bound_for)
     core = two_hosts(ours, job(ours, state=state, slurm_nodes=hosts))
     assert core.cancels(ours)

@@ -63,9 +63,7 @@ def test_hosts_of_all_recent_replaced_jobs_are_excluded_until_they_are_ready_aga
 
 
 def test_a_host_of_a_replaced_job_is_excluded_for_five_minutes_P32() -> None:
-    """When Slurm refuses the job because all hosts are excluded, P10 says how long the workload
-    waits.
-    """
+    """When Slurm refuses the job because all hosts are excluded, P10 says how long it waits."""
     core = two_hosts(POD)
     give_up(core, 1, "n1")
     core.wait(10)

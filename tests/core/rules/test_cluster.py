@@ -275,9 +275,7 @@ def test_a_listing_that_broke_off_is_asked_for_again_F3() -> None:
 
 @pytest.mark.parametrize("begun", ["under way", "complete"])
 def test_an_answer_asked_for_before_a_listing_is_ignored_F3(begun: str) -> None:
-    """Simulator, seed 7712041: its resourceVersion was from before etcd was restored, and replaced
-    all that came later.
-    """
+    """Simulator, seed 7712041: its resourceVersion was from before etcd was restored."""
     core = Core(*OBJECTS)
     asked_s = core.now
     core.now += 1

@@ -135,9 +135,7 @@ def test_a_deleted_member_ends_the_others_and_then_the_job_G3() -> None:
 
 @pytest.mark.parametrize("ended", [False, True])
 def test_an_ended_member_does_not_keep_the_job_of_a_broken_gang_G3(ended: bool) -> None:
-    """Simulator, seed 556129: one member had failed, one was deleted, and the third waited for
-    ever while the job ran.
-    """
+    """Simulator, seed 556129: one failed, one was deleted, and the third waited for ever."""
     a, b, c = (gang_pod(name, size=3) for name in "abc")
     a = replace(bound(a, "kn1"), ended=ended)
     core = two_hosts(a, b, c, runs(a, b, c))

@@ -34,9 +34,7 @@ def its(state: str, **fields: Any) -> Job:
 def test_a_host_is_drained_while_a_pod_there_outlives_its_job_P25(
     state: str, fields: dict[str, Any], chosen: dict[str, Any], drained: bool
 ) -> None:
-    """Not with the gate, and not while the job's script still ends: these hold the host
-    themselves.
-    """
+    """The gate, or a script of the job that still ends, holds the host without a drain."""
     core = core_of(BOUND, its(state, **fields), **chosen)
     assert core.wants("n1", Drain) == ([LIVES] if drained else [])
     assert not core.wants("n2", Drain)

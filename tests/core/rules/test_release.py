@@ -172,9 +172,7 @@ def test_the_pod_of_an_orphan_is_read_by_name_before_its_job_ends_P21() -> None:
     [("no", "", True), ("yes", "another", True), ("yes", "uid-p1", False), ("unknown", "", False)],
 )
 def test_only_a_404_or_another_uid_ends_an_orphan_P21(found: Any, uid: str, ends: bool) -> None:
-    """403 and a namespace that is not watched are unknown: the job stays, and the Pod is read
-    again later.
-    """
+    """403 and a namespace that is not watched are unknown: the Pod is read again later."""
     its = running(POD)
     core = two_hosts(its)
     core.now += 1
@@ -340,9 +338,7 @@ def test_a_job_of_a_known_pod_has_no_key_of_its_own_P22() -> None:
 
 
 def test_a_job_whose_script_never_starts_is_replaced_after_five_minutes_P11() -> None:
-    """slurmctld 26.05 forgets to start a script that waited at the gate when slurmctld was
-    stopped.
-    """
+    """slurmctld 26.05 forgets a script that was at the gate when slurmctld was stopped."""
     held = job(POD, state="RUNNING+CONFIGURING", slurm_nodes=("n1",), started=False)
     core = Core(*room(), POD, held)
     core.wait(600.0)

@@ -89,9 +89,7 @@ def test_a_binding_that_arrives_meanwhile_keeps_the_script_L6() -> None:
 
 
 def test_the_answer_waits_for_a_binding_also_when_the_job_has_ended_L6() -> None:
-    """Simulator, seed 252012: the next job of the Pod had not started, so the script was answered
-    at once.
-    """
+    """Simulator, seed 252012: it was answered at once, as the next job had not started."""
     core = two_hosts(POD, running(POD))
     call(core)
     core.see(its(POD, state="PREEMPTED"))
@@ -101,9 +99,7 @@ def test_the_answer_waits_for_a_binding_also_when_the_job_has_ended_L6() -> None
 
 
 def test_no_pod_is_bound_to_a_job_whose_script_is_ending_P11() -> None:
-    """Slurm gives its hosts to others as soon as the script is gone. Simulator, seed 60143: a Pod
-    was bound as soon as the script had its answer.
-    """
+    """Simulator, seed 60143: a Pod was bound as soon as the script had its answer."""
     core = two_hosts(POD, running(POD))
     assert core.binds(POD)
     call(core)

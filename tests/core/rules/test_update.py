@@ -165,9 +165,7 @@ def test_the_host_of_a_replaced_job_stays_excluded_P12(
 
 
 def test_a_job_that_was_missing_in_one_round_is_updated_in_the_next_P7() -> None:
-    """And not in a third while no host changes. History 4168: the first listing after the change
-    may be older than it and does not count.
-    """
+    """History 4168: the first listing after the change may be older and does not count."""
     core, its = waiting()
     core.see(deleted("jobs", its))
     core.now += 1

@@ -214,9 +214,7 @@ def test_about_how_many_pods_wait_ahead_is_shown_P26() -> None:
 def test_a_bound_pod_gets_the_id_of_its_job_P16_P30(
     named: str, where: str, corrected: bool
 ) -> None:
-    """The annotation may be stale, or the job was readopted. Pods that others bound are not
-    changed.
-    """
+    """Its annotation may be stale, or the job was readopted. Pods of others are not changed."""
     one = pod(node_name="kn1", job_id=named)
     core = two_hosts(one, running(one, at=(where,)))
     assert annotations(core, one) == ([{JOB_ID: "7"}] if corrected else [])
