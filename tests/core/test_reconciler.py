@@ -27,6 +27,7 @@ from tests.kit.build import (
     running,
     slurm_node,
     slurmd_pod,
+    source_of,
     two_hosts,
 )
 
@@ -119,21 +120,18 @@ def test_a_verdict_is_decided_again_at_its_first_time() -> None:
     assert core.reconciler.next_timer_s() is None
 
 
-def test_a_timer_without_a_purpose_decides_nothing() -> None:
+@pytest.mark.parametrize("gone", [False, True], ids=["ready again", "forgotten"])
+def test_a_timer_without_a_purpose_decides_nothing(gone: bool) -> None:
     core = Core(node(), slurmd_pod(ready=False), slurm_node())
-    core.see(slurmd_pod())
+    assert core.reconciler.next_timer_s() is not None
+    for row in (slurmd_pod(), slurm_node(), node()):
+        core.see(deleted(source_of(row), row) if gone else row)
     assert core.wait(10) == []
-
-
-def test_the_timer_of_a_forgotten_host_decides_nothing() -> None:
-    core = Core(slurmd_pod(ready=False))
-    core.see(deleted("slurmd_pods", slurmd_pod(ready=False)))
-    assert core.wait(10) == []
-    assert N1 not in core.reconciler.standing
+    assert (N1 in core.reconciler.standing) is not gone
 
 
 def audited(core: Core) -> list[object]:
-    """Keys that a whole round of the audit finds wrong."""
+    """Return the keys that a whole round of the audit finds wrong."""
     wrong: list[object] = []
     for _ in range(20):
         surprises, finished = core.reconciler.audit(now=core.now, limit=3)
@@ -143,15 +141,11 @@ def audited(core: Core) -> list[object]:
     return wrong
 
 
-def test_the_audit_finds_nothing_when_every_edge_is_there() -> None:
+def test_the_audit_finds_nothing_when_every_edge_is_there_or_nothing_was_observed() -> None:
     core = two_hosts()
     core.see(node("kn1", unschedulable=True), slurmd_pod("n2", ready=False))
     assert audited(core) == []
-
-
-def test_the_audit_of_a_new_process_finds_nothing() -> None:
-    core = Core(listed=False)
-    assert audited(core) == []
+    assert audited(Core(listed=False)) == []
 
 
 def test_the_audit_finds_a_missing_edge_and_decides_the_key_again() -> None:

@@ -333,22 +333,21 @@ def test_a_finished_pod_is_not_read_by_name_S7() -> None:
     assert core.wants("n1", GetObject) == [GetObject("Node", "", "kn1", 0.0)]
 
 
-def test_the_rule_is_quiet_for_a_host_of_which_nothing_was_seen() -> None:
-    core = Core(node("n1"), slurm_node())
-    host = replace(core.graph.host("n1"), traces=NO_TRACES)
-    assert drain(host, core.graph.configuration, core.now) is QUIET
-
-
 @pytest.mark.parametrize(
-    "rows",
-    [(node("n1", unschedulable=True), slurm_node()), (slurmd_pod(cordon="true"), slurm_node())],
-    ids=["a Node", "a Pod"],
+    ("row", "drains"),
+    [
+        (node("n1", unschedulable=True), True),
+        (slurmd_pod(cordon="true"), True),
+        (node("n1"), False),
+    ],
+    ids=["cordoned Node", "cordoned Pod", "no cause"],
 )
-def test_the_rule_needs_no_memory_of_a_node_or_pod_that_exists_S18(rows: tuple[Row, ...]) -> None:
-    core = Core(*rows)
+def test_the_rule_needs_no_memory_of_a_node_or_pod_that_exists_S18(row: Row, drains: bool) -> None:
+    core = Core(row, slurm_node())
     host = replace(core.graph.host("n1"), traces=NO_TRACES)
-    assert drain(host, core.graph.configuration, core.now).wants == tuple(core.wants("n1", *ACTS))
-    assert core.wants("n1", Drain)
+    ruling = drain(host, core.graph.configuration, core.now)
+    assert ruling.wants == tuple(core.wants("n1", *ACTS))
+    assert (ruling is not QUIET) is bool(ruling.wants) is drains
 
 
 def test_a_node_that_exists_with_another_uid_is_not_gone_S8() -> None:
@@ -400,9 +399,10 @@ def test_after_an_empty_listing_each_object_is_read_by_name_first_S20() -> None:
     assert {want.kind for want in core.wants("n1", GetObject)} == {"Node", "Pod"}
 
 
-def test_an_undrain_by_hand_is_drained_again_while_the_cause_exists_S10() -> None:
-    core = core_of(node=node(unschedulable=True), slurm="IDLE+DRAIN", reason="k8s: node cordoned")
+def test_our_drain_is_written_again_only_after_an_undrain_by_hand_S10_S14() -> None:
+    core = core_of(node=node(unschedulable=True), slurm="MIXED+DRAIN", reason="k8s: node cordoned")
     assert not core.wants("n1", *ACTS)
+    assert core.verdict().because.startswith("drained: Node kn1 is cordoned")
     for reason in ("", "k8s: node cordoned", "lifted by hand"):
         core.see(slurm_node("n1", "IDLE", reason=reason))
         assert core.wants("n1", *ACTS) == [Drain("n1", "k8s: node cordoned")]
@@ -452,12 +452,6 @@ def test_a_node_in_a_frozen_state_is_not_written_S13(state: str, drained: str) -
 def test_a_node_that_does_not_respond_is_drained_S13() -> None:
     core = core_of(slurm="IDLE+NOT_RESPONDING", node=node(unschedulable=True))
     assert core.wants("n1", Drain)
-
-
-def test_our_drain_with_the_right_reason_is_not_written_again_S14() -> None:
-    core = core_of(node=node(unschedulable=True), slurm="MIXED+DRAIN", reason="k8s: node cordoned")
-    assert not core.wants("n1", *ACTS)
-    assert core.verdict().because.startswith("drained: Node kn1 is cordoned")
 
 
 def test_the_reason_is_cleaned_and_cut_and_not_written_again_S17() -> None:
