@@ -37,7 +37,7 @@ def test_an_unschedulable_node_takes_no_pod_P7() -> None:
 
 @pytest.mark.parametrize("case", CORDON_TOLERATIONS)
 def test_a_pod_may_tolerate_the_cordon_P7(case: str) -> None:
-    """As its taint, whether the taint stands there or not."""
+    """As it tolerates the taint of a cordon, also where the Node does not have that taint."""
     toleration, fits = CORDON_TOLERATIONS[case]
     spec = PodSpec(tolerations=(toleration,))
     assert why_unfit(spec, node(unschedulable=True)) == ("" if fits else CORDONED)
@@ -150,7 +150,7 @@ LINES: dict[str, tuple[Requirement, str | None, bool]] = {
 
 
 @pytest.mark.parametrize("case", LINES)
-def test_a_line_of_node_affinity_holds_as_kube_scheduler_reads_it_P7(case: str) -> None:
+def test_a_requirement_of_node_affinity_holds_as_in_kube_scheduler_P7(case: str) -> None:
     line, label, fits = LINES[case]
     labels = {"a": "1", "z": "1"} | ({} if label is None else {"k": label})
     spec = PodSpec(terms=(Term((line,)),))
@@ -185,7 +185,7 @@ TERMS: dict[str, tuple[tuple[Term, ...] | None, bool]] = {
 
 
 @pytest.mark.parametrize("case", TERMS)
-def test_one_term_must_hold_with_all_of_its_lines_P7(case: str) -> None:
+def test_one_term_must_hold_with_all_its_requirements_P7(case: str) -> None:
     terms, fits = TERMS[case]
     spec = PodSpec(terms=terms)
     assert why_unfit(spec, node(offer=labelled(k="1"))) == ("" if fits else MISMATCH)
@@ -229,25 +229,25 @@ def amounts(given: Amounts) -> tuple[tuple[str, int], ...]:
 
 
 @pytest.mark.parametrize("case", SIZES)
-def test_what_is_asked_must_be_free_beside_what_is_taken_P28(case: str) -> None:
+def test_requests_must_be_free_beside_what_is_taken_P28(case: str) -> None:
     asked, taken, why = SIZES[case]
     roomy = node(offer=Offer(allocatable=amounts(ROOM)))
     assert why_unfit(PodSpec(requests=amounts(asked)), roomy, taken=amounts(taken)) == why
 
 
-def test_a_node_that_tells_no_number_of_pods_is_not_limited_by_it_P28() -> None:
-    """Unlike kube-scheduler, to which it offers no place at all: a kubelet always tells one."""
+def test_a_node_without_a_number_of_pods_is_not_limited_by_it_P28() -> None:
+    """For kube-scheduler such a Node has no place at all, but a kubelet always reports one."""
     unnumbered = node(offer=Offer(allocatable=(("cpu", 1000),)))
     assert why_unfit(PodSpec(requests=(("cpu", 1),)), unnumbered, taken=(("pods", 500),)) == ""
 
 
-def test_a_node_that_offers_nothing_takes_only_what_asks_for_nothing_P28() -> None:
+def test_a_node_that_offers_nothing_takes_only_pods_without_requests_P28() -> None:
     assert why_unfit(PodSpec(), node()) == ""
     assert why_unfit(PodSpec(requests=(("cpu", 1),)), node()) == "Insufficient cpu"
 
 
 def test_reasons_come_in_kube_scheduler_s_order_P7_P28() -> None:
-    """A cordoned Node is not said to be too small as well."""
+    """Only the first reason is given."""
     bad = node(unschedulable=True, offer=Offer(taints=(Taint("k", "NoSchedule"),)))
     spec = PodSpec(requests=(("cpu", 1),), node_selector=(("a", "1"),))
     assert why_unfit(spec, bad) == CORDONED

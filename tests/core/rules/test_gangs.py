@@ -197,7 +197,6 @@ def test_a_member_that_cannot_be_bound_ends_the_others_first_G4(cause: News | No
 
 @pytest.mark.parametrize("bound_for", ["", "7"], ids=["by somebody else", "before a requeue"])
 def test_a_member_on_another_host_ends_the_others_and_then_the_job_P14(bound_for: str) -> None:
-    """Whoever bound it (P18, P19)."""
     a, b = bound(A, "kn1"), replace(bound(B, "kn3"), bound_for=bound_for)
     core = two_hosts(*room("n3"), a, b, runs(A, B))
     assert "a" in core.ends(a)

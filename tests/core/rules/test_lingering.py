@@ -120,7 +120,7 @@ def test_only_with_keep_a_pod_without_job_drains_its_host_P30(policy: str, drain
 
 
 def test_with_readopt_a_job_is_submitted_before_the_host_is_drained_P30() -> None:
-    """A drain would make Slurm refuse the allocation. Here nobody answers."""
+    """A drain would make Slurm refuse the allocation. Here it is not answered."""
     core = core_of(BOUND, lost_job="readopt", gate="on")
     core.lose_jobs()
     assert core.submission(BOUND)

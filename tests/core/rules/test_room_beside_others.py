@@ -146,7 +146,7 @@ def test_a_job_is_replaced_when_a_pod_of_others_came_first_P28() -> None:
 
 
 def test_a_pod_that_fits_nowhere_is_decided_again_when_others_leave_P28() -> None:
-    """Pods on a Node that is no host concern nobody."""
+    """Pods on a Node that is no host decide no key."""
     core = watching(WANTED)
     core.see(Taken("kn2", (("cpu", 11_000), ("pods", 1))))
     assert core.see(Taken("elsewhere", (("cpu", 1), ("pods", 1)))) == []

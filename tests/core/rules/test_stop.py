@@ -79,7 +79,7 @@ def test_a_started_script_waits_for_a_possible_binding_L6(started: bool, at_once
 
 
 def test_a_binding_that_arrives_meanwhile_keeps_the_script_L6() -> None:
-    """Simulator: the script was told that all Pods were gone while the binding was under way."""
+    """Simulator: the script was answered `gone` while the binding was under way."""
     core = two_hosts(POD, running(POD))
     call(core)
     core.wait(1.0)

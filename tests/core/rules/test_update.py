@@ -62,7 +62,7 @@ def test_a_job_whose_update_was_refused_is_replaced_once_P20() -> None:
 
 
 def test_a_job_without_a_digest_is_left_as_it_is_P20() -> None:
-    """An older version made it: nobody knows what it was asked for."""
+    """An older version submitted it: its description is unknown."""
     one = pod(settings=EDITED)
     assert not two_hosts(one, job(one)).workload_wants(one, UpdateJob, CancelJob)
 

@@ -1,4 +1,4 @@
-"""Hostlists: what they stand for, and back."""
+"""Hostlists: expansion and compression."""
 
 import pytest
 from hypothesis import given
@@ -23,7 +23,7 @@ EXPANSIONS = [
     ("n[10000000000-10000000001]", "n10000000000 n10000000001"),
     ("", ""),
 ]
-"""Each one as `scontrol show hostnames` of 24.11 and 26.05 answers it (tests/real)."""
+"""The answers of `scontrol show hostnames` of 24.11 and 26.05 (tests/real)."""
 
 COMPRESSIONS = [
     ("n3 n1 n2", "n[1-3]"),
