@@ -16,10 +16,21 @@ from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.client import KubeClient, Request, ResourceAttributes
 from sunk_sync.kube.api.transport import Stream, route
 from sunk_sync.telemetry.exchange import Exchange
-from tests.kube.recorded.server import Answer, ApiServer, page, refusal, serving, status, stream
+from tests.kit.kube_watch import refuses, streams
+from tests.kube.recorded.server import (
+    Answer,
+    ApiServer,
+    answers,
+    page,
+    refusal,
+    serving,
+    status,
+    stream,
+)
 
 MonkeyPatch = pytest.MonkeyPatch
 NODES = "/api/v1/nodes"
+UNAUTHORIZED = refuses(401, "Unauthorized")
 
 
 def text(body: bytes) -> str:
@@ -31,21 +42,10 @@ async def asked(answer: Any, **request: Any) -> tuple[Any, list[Exchange]]:
         return await client.call(Request(path=NODES, **request), text), server.exchanges
 
 
-def gives(**response: Any) -> Answer:
-    async def answer(_: web.Request) -> web.Response:
-        return web.Response(**response)
-
-    return answer
-
-
-async def refuses(_: web.Request) -> web.Response:
-    return refusal(401, "Unauthorized")
-
-
 def accepts(token: str) -> Answer:
     async def answer(request: web.Request) -> web.StreamResponse:
         if request.headers["Authorization"] != f"Bearer {token}":
-            return await refuses(request)
+            return refusal(401, "Unauthorized")
         return await stream(request, b"{}\n", then="end")
 
     return answer
@@ -68,39 +68,33 @@ def in_cluster(folder: Path, monkeypatch: MonkeyPatch, *, token: str) -> None:
 
 async def test_html_instead_of_json_is_garbage_F4() -> None:
     """A proxy answers with its own page and status 200."""
-    failure, exchanges = await asked(gives(text="<html>login</html>"))
+    failure, exchanges = await asked(answers(b"<html>login</html>"))
     assert failure.kind == "garbage"
     assert "<html>" in failure.why
     assert [exchange.status for exchange in exchanges] == ["garbage"]
 
 
 async def test_an_answer_that_breaks_off_is_a_temporary_failure_F4() -> None:
-    async def answer(request: web.Request) -> web.StreamResponse:
-        return await stream(request, b'{"kind":', then="break")
-
-    failure, _ = await asked(answer)
+    failure, _ = await asked(streams(b'{"kind":', then="break"))
     assert failure.kind in ("garbage", "connection")
     assert failure.passing
 
 
 async def test_an_answer_that_stops_halfway_ends_at_its_deadline_F4() -> None:
-    async def answer(request: web.Request) -> web.StreamResponse:
-        return await stream(request, b'{"kind":')
-
     begun_s = time.perf_counter()
-    failure, exchanges = await asked(answer, deadline_s=0.2)
+    failure, exchanges = await asked(streams(b'{"kind":'), deadline_s=0.2)
     assert failure.kind == "timeout"
     assert time.perf_counter() - begun_s < 2
     assert exchanges[0].status == "timeout"
 
 
 async def test_an_oversized_answer_is_not_read_to_its_end_F4() -> None:
-    failure, _ = await asked(gives(body=b'"' + b"x" * 500_000 + b'"'), bytes_max=1000)
+    failure, _ = await asked(answers(b'"' + b"x" * 500_000 + b'"'), bytes_max=1000)
     assert failure.kind == "too-large"
 
 
 async def test_retry_after_is_read_F8() -> None:
-    failure, exchanges = await asked(gives(status=429, headers={"Retry-After": "3"}))
+    failure, exchanges = await asked(answers(b"", 429, **{"Retry-After": "3"}))
     assert (failure.status, failure.retry_after_s, failure.passing) == (429, 3.0, True)
     assert exchanges[0].status == "429"
 
@@ -119,7 +113,7 @@ async def test_a_refused_connection_is_a_value_F4(tmp_path: Path) -> None:
 
 async def test_a_redirect_is_not_followed() -> None:
     """The token must not reach another server."""
-    elsewhere = gives(status=302, headers={"Location": "http://127.0.0.1:1/"})
+    elsewhere = answers(b"", 302, Location="http://127.0.0.1:1/")
     failure, _ = await asked(elsewhere)
     assert (failure.kind, failure.status) == ("answer", 302)
 
@@ -143,17 +137,15 @@ async def test_at_most_32_calls_are_sent_at_once() -> None:
 async def test_on_401_a_rotated_token_file_is_read_and_the_call_repeated_F5(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("old")
-    async with serving(accepts("new")) as (server, _):
-        client = await server.client({"tokenFile": str(token)})
+    async with serving(accepts("new"), {"tokenFile": str(token)}) as (server, client):
         token.write_text("new\n")
         answers = [await client.call(Request(path=NODES), text) for _ in range(2)]
-        await client.aclose()
     assert answers == ["{}", "{}"]
     assert len(server.requests) == 3
 
 
 async def test_a_refused_token_is_not_sent_twice_F5() -> None:
-    async with serving(refuses) as (server, client):
+    async with serving(UNAUTHORIZED) as (server, client):
         failure = await client.call(Request(path=NODES), text)
     assert isinstance(failure, KubeError)
     assert failure.status == 401
@@ -163,14 +155,12 @@ async def test_a_refused_token_is_not_sent_twice_F5() -> None:
 async def test_a_watch_opens_with_a_rotated_token_F5(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("old")
-    async with serving(accepts("new")) as (server, _):
-        client = await server.client({"tokenFile": str(token)})
+    async with serving(accepts("new"), {"tokenFile": str(token)}) as (_, client):
         token.write_text("new")
         opened = await client.open(Request(path=NODES), silence_s=5)
         assert isinstance(opened, Stream)
         assert await opened.lines() == [b"{}"]
         opened.close()
-        await client.aclose()
 
 
 async def test_an_exec_plugin_runs_at_the_start_and_again_on_401(tmp_path: Path) -> None:
@@ -184,10 +174,8 @@ async def test_an_exec_plugin_runs_at_the_start_and_again_on_401(tmp_path: Path)
     )
     script.chmod(0o700)
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(script)}
-    async with serving(accepts("t2")) as (server, _):
-        client = await server.client({"exec": plugin})
+    async with serving(accepts("t2"), {"exec": plugin}) as (_, client):
         assert await client.call(Request(path=NODES), text) == "{}"
-        await client.aclose()
     assert runs.read_text().count("run") == 2
 
 
@@ -238,7 +226,7 @@ async def test_a_token_file_is_read_every_minute_and_may_disappear(tmp_path: Pat
 
 
 async def test_after_a_401_the_address_of_the_server_is_read_again() -> None:
-    async with serving(refuses) as (server, client), serving(accepts("t1")) as (elsewhere, _):
+    async with serving(UNAUTHORIZED) as (server, client), serving(accepts("t1")) as (elsewhere, _):
         elsewhere.folder = server.folder
         elsewhere.kubeconfig({"token": "t1"})
         assert await client.call(Request(path=NODES), text) == "{}"
@@ -281,8 +269,8 @@ async def test_the_cluster_uid_the_version_and_permissions_are_read() -> None:
 
 
 async def test_a_403_to_these_calls_says_why() -> None:
-    body = json.dumps(status(403, "Forbidden", message="you may not"))
-    async with serving(gives(text=body, status=403)) as (_, client):
+    body = status(403, "Forbidden", message="you may not")
+    async with serving(answers(body, 403)) as (_, client):
         for failure in (
             await client.cluster_uid(),
             await client.server_version(),

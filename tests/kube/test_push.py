@@ -36,6 +36,7 @@ from sunk_sync.kube.write.events import event_of
 from sunk_sync.kube.write.push import KubePush
 from tests.kube.recorded.server import (
     ApiServer,
+    answers,
     node,
     pod,
     recorded,
@@ -70,14 +71,6 @@ async def outcome_of(answer: Any, action: Action) -> tuple[Outcome, web.Request,
     (request,) = server.requests
     body = await request.read()
     return outcome, request, json.loads(body) if body else None
-
-
-def answers(body: bytes | dict[str, Any], code: int = 200, **headers: str) -> Any:
-    async def answer(_: web.Request) -> web.Response:
-        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return web.Response(body=raw, status=code, headers=headers)
-
-    return answer
 
 
 async def test_conditions_are_applied_to_the_status_with_the_uid_M2() -> None:

@@ -1,7 +1,6 @@
 """SetScheduled and SetMetadata write only over the version just read."""
 
 import pytest
-from aiohttp import web
 
 from sunk_sync.core.model import names
 from sunk_sync.core.model.actions import SetConditions, SetMetadata
@@ -20,7 +19,7 @@ from tests.kit.pod_push import (
     outcome_of,
     seen_pod,
 )
-from tests.kube.recorded.server import node, row_in
+from tests.kube.recorded.server import answers, node, row_in
 
 WRITTEN = {
     "type": "PodScheduled",
@@ -89,11 +88,7 @@ async def test_the_answer_to_slurmd_metadata_is_a_slurmd_pod_M3() -> None:
 async def test_the_answer_to_a_write_on_a_node_has_its_offer() -> None:
     made = node("n1", 3)
     made["metadata"]["labels"] = {"a": "b"}
-
-    async def answer(_: web.Request) -> web.Response:
-        return web.json_response(made)
-
-    came = await outcome_of(answer, SetConditions(Reference("Node", "", "n1", "u"), ()))
+    came = await outcome_of(answers(made), SetConditions(Reference("Node", "", "n1", "u"), ()))
     row = row_in(came)
     assert isinstance(row, Node)
     assert row.offer != NO_OFFER

@@ -27,13 +27,6 @@ async def test_a_listing_and_its_rows_have_the_times_of_their_requests() -> None
     assert seen.row.identity == identity_of("u1")
 
 
-async def test_a_listing_without_jobs_is_reported() -> None:
-    """The graph decides whether to believe it."""
-    reader = Reader(JobWorld())
-    assert await reader.look() == {}
-    assert len(reader.news) == 2
-
-
 async def test_foreign_jobs_are_read_once_and_never_reported_P22() -> None:
     world = JobWorld()
     for comment in (THEIRS, identity_of("u1", scheduler="s2"), "", "{"):

@@ -84,12 +84,14 @@ class ApiServer:
 
 
 @asynccontextmanager
-async def serving(answer: Answer) -> AsyncIterator[tuple[ApiServer, KubeClient]]:
+async def serving(
+    answer: Answer, user: Json | None = None
+) -> AsyncIterator[tuple[ApiServer, KubeClient]]:
     """Run a server and a client of it."""
     with TemporaryDirectory() as folder:
         server = ApiServer(answer, Path(folder))
         await server.start()
-        client = await server.client()
+        client = await server.client(user)
         try:
             yield server, client
         finally:
@@ -169,6 +171,16 @@ def page(kind: str, items: Sequence[Json], version: int, next_: str = "") -> web
 def status(code: int, reason: str, **rest: Any) -> Json:
     """Make a Kubernetes Status."""
     return {"kind": "Status", "status": "Failure", "code": code, "reason": reason, **rest}
+
+
+def answers(body: bytes | Json, code: int = 200, **headers: str) -> Answer:
+    """Give the same answer to every request."""
+
+    async def answer(_: web.Request) -> web.Response:
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return web.Response(body=raw, status=code, headers=headers)
+
+    return answer
 
 
 def refusal(code: int, reason: str, **headers: str) -> web.Response:
