@@ -39,13 +39,7 @@ def locked(name: str) -> set[str]:
 def run(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PIP_NO")}
     return subprocess.run(
-        [str(python), *arguments],
-        cwd=ROOT,
-        env=kept,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
+        [str(python), *arguments], cwd=ROOT, env=kept, capture_output=True, text=True, timeout=300
     )
 
 

@@ -5,9 +5,10 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
+import structlog
+from structlog.testing import LogCapture
 
 from sunk_sync.server.tokens import (
     GATE,
@@ -69,36 +70,23 @@ def test_the_error_for_a_bad_key_file_has_its_path(tmp_path: Path, content: byte
         read_key(file)
 
 
-class Log:
-    """Keeps warnings."""
-
-    def __init__(self) -> None:
-        self.warnings: list[tuple[str, dict[str, Any]]] = []
-
-    def warning(self, text: str, **more: Any) -> None:
-        self.warnings.append((text, more))
-
-    def debug(self, text: str, **more: Any) -> None:
-        """Drop the line."""
-
-
 def test_calls_are_counted_and_a_401_or_passed_job_is_one_warning() -> None:
-    log, metrics, asked = Log(), Metrics(), []
+    capture, metrics, asked = LogCapture(), Metrics(), []
+    log = structlog.wrap_logger(structlog.PrintLogger(), processors=[capture])
 
     def ask(trouble: tuple[str, str]) -> tuple[bool, int]:
         asked.append(trouble)
         return asked.count(trouble) == 1, 0
 
-    journal = HookJournal(log, metrics, ask=ask)  # type: ignore[arg-type]
+    journal = HookJournal(log, metrics, ask=ask)
     journal.waiting(lambda: 3)
     for outcome in ("go", "401", "401", "passed"):
         journal.called(Called("gate", Reply(200, {}, outcome, "7"), 0.5, "10.0.0.1"))
     journal.called(Called("gate", None, 0.5, "10.0.0.1"))
-    assert [text.partition(":")[0] for text, _ in log.warnings] == [
-        "hook call refused",
-        "a job starts beside Pods that still terminate",
-    ]
-    assert log.warnings[1][1]["job"] == "7"
+    refused, passed = [one for one in capture.entries if one["log_level"] == "warning"]
+    assert refused["event"].startswith("hook call refused")
+    assert passed["event"].startswith("a job starts beside Pods that still terminate")
+    assert passed["job"] == "7"
 
     def value(name: str, **labels: str) -> float | None:
         return metrics.registry.get_sample_value(name, labels)

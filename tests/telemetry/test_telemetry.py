@@ -66,13 +66,6 @@ def bench() -> Iterator[Bench]:
     bench.close()
 
 
-@pytest.fixture
-def debug_bench() -> Iterator[Bench]:
-    bench = Bench("debug")
-    yield bench
-    bench.close()
-
-
 def test_a_write_is_one_line_and_counted_and_timed(bench: Bench) -> None:
     bench.telemetry.wrote(DRAIN, Done(DRAIN), BECAUSE, 0.01234)
     (line,) = bench.lines()
@@ -112,12 +105,13 @@ def test_a_line_names_its_object(bench: Bench, action: act.Action, told: dict[st
     assert told.items() <= line.items()
 
 
-def test_reads_are_logged_only_at_level_debug(bench: Bench, debug_bench: Bench) -> None:
+def test_reads_are_logged_only_at_level_debug() -> None:
+    info, debug = Bench("info"), Bench("debug")
     look = act.GetObject("Pod", "slurm", "slurmd-n1", 0.0)
-    for one in (bench, debug_bench):
+    for one in (info, debug):
         one.telemetry.wrote(look, Done(look), "b", 0.1)
-    assert bench.lines() == []
-    (line,) = debug_bench.lines()
+    assert info.lines() == []
+    (line,) = debug.lines()
     assert (line["event"], line["pod"]) == ("read", "slurm/slurmd-n1")
 
 
