@@ -94,6 +94,7 @@ def conf(kill_wait_s: float | None, slurm_user: str = "") -> Conf:
     )
 
 
+Read = Conf | SlurmError
 OLD = SlurmError("unserved", "v0.0.42 has no /conf")
 
 
@@ -108,9 +109,7 @@ OLD = SlurmError("unserved", "v0.0.42 has no /conf")
         (None, conf(None), "warn"),
     ],
 )
-def test_the_kill_wait_setting_must_equal_that_of_slurm(
-    chosen_s: float | None, read: Conf | SlurmError, level: str
-) -> None:
+def test_kill_wait_must_equal_that_of_slurm(chosen_s: float | None, read: Read, level: str) -> None:
     """26.05 serves its KillWait; older releases do not."""
     finding = only(check_kill_wait(chosen_s, read))
     assert finding.level == level
@@ -129,7 +128,7 @@ def test_the_kill_wait_setting_must_equal_that_of_slurm(
     ],
 )
 def test_only_root_and_SlurmUser_may_act_for_others_P5(
-    user: str, read: Conf | SlurmError | None, found: list[str]
+    user: str, read: Read | None, found: list[str]
 ) -> None:
     findings = check_user(user, read)
     assert levels(findings) == found
@@ -185,6 +184,7 @@ def test_missing_permissions_are_one_line_for_each_resource() -> None:
     assert "roles.yaml" in finding.cure
 
 
+Allowed = bool | KubeError
 FAILED = KubeError(kind="timeout", why="x")
 
 
@@ -193,9 +193,7 @@ FAILED = KubeError(kind="timeout", why="x")
     [(True, False, ["ok"]), (True, True, ["ok", "warn"]), (FAILED, FAILED, ["warn"])],
     ids=["all that are needed", "those of an administrator", "a failed review"],
 )
-def test_permissions_are_findings(
-    allowed: bool | KubeError, everything: bool | KubeError, found: list[str]
-) -> None:
+def test_permissions_are_findings(allowed: Allowed, everything: Allowed, found: list[str]) -> None:
     findings = check_permissions([(("get", "nodes"), allowed)], everything=everything)
     assert levels(findings) == found
 

@@ -97,7 +97,8 @@ async def test_no_check_passes_without_a_write_of_the_service(context: Context, 
     assert not step.holds(context)
 
 
-WRONG_WRITES: list[tuple[Step, Callable[[Context], None], Callable[[Context], None]]] = [
+Act = Callable[[Context], None]
+WRONG_WRITES: list[tuple[Step, Act, Act]] = [
     (
         host_steps.uncordon_after_take_over("n8", "fan"),
         lambda on: on.worlds.drain("n8", "fan"),
@@ -125,10 +126,7 @@ WRONG_WRITES: list[tuple[Step, Callable[[Context], None], Callable[[Context], No
     ("step", "before", "wrong"), WRONG_WRITES, ids=lambda one: getattr(one, "text", "")
 )
 async def test_a_check_that_nothing_changes_fails_after_a_wrong_write(
-    context: Context,
-    step: Step,
-    before: Callable[[Context], None],
-    wrong: Callable[[Context], None],
+    context: Context, step: Step, before: Act, wrong: Act
 ) -> None:
     before(context)
     step.act(context)

@@ -30,6 +30,7 @@ from tests.kube.recorded.server import (
 
 MonkeyPatch = pytest.MonkeyPatch
 NODES = "/api/v1/nodes"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces"
 UNAUTHORIZED = refuses(401, "Unauthorized")
 
 
@@ -288,10 +289,7 @@ async def test_a_403_to_these_calls_says_why() -> None:
         ("/api/v1/namespaces/kube-system", "/api/v1/namespaces/{name}"),
         ("/api/v1/namespaces/a/pods", "/api/v1/namespaces/{namespace}/pods"),
         ("/api/v1/namespaces/a/pods/p", "/api/v1/namespaces/{namespace}/pods/{name}"),
-        (
-            "/apis/coordination.k8s.io/v1/namespaces/a/leases/l",
-            "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/{name}",
-        ),
+        (f"{LEASES}/a/leases/l", LEASES + "/{namespace}/leases/{name}"),
         ("/version", "/version"),
     ],
 )

@@ -59,9 +59,8 @@ async def test_the_configuration_is_read() -> None:
     )
     body = b'{"slurm_conf":{"PrologSlurmctld":"/gate","KillWait":{"set":true,"number":5}}}'
     conf = await controller.read_conf(OneAnswer(body, "v0.0.45"))
-    assert conf == controller.Conf(
-        kill_wait_s=5, message_timeout_s=None, prolog_slurmctld=["/gate"]
-    )
+    gate = ["/gate"]
+    assert conf == controller.Conf(kill_wait_s=5, message_timeout_s=None, prolog_slurmctld=gate)
 
 
 async def test_a_version_without_conf_is_not_asked_for_the_configuration() -> None:
