@@ -41,7 +41,8 @@ def page() -> dict[str, tuple[set[str], str]]:
     )
     assert len(lines) == len({row for row, _, _ in lines}), "a row stands there twice"
     return {
-        row: (set(re.findall(r"`([\w/.]+)`", files)), told.strip()) for row, files, told in lines
+        row: (set(re.findall(r"`([\w/.]+)`", files)), reported.strip())
+        for row, files, reported in lines
     }
 
 

@@ -208,9 +208,9 @@ def owners() -> dict[str, set[str]]:
                 continue
             if node.func.id not in ACTIONS:
                 continue
-            told = [one.id for one in node.args if isinstance(one, ast.Name)]
+            reported = [one.id for one in node.args if isinstance(one, ast.Name)]
             for mark in events(path) if node.func.id == "RecordEvent" else [None]:
-                managers = [one for one in told if one.startswith("MANAGER_")]
+                managers = [one for one in reported if one.startswith("MANAGER_")]
                 made[" ".join([node.func.id, *([mark] if mark else managers)])].add(path.stem)
     return dict(made)
 

@@ -82,7 +82,7 @@ def test_a_flag_may_have_an_empty_value(service: Service) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reported"),
     [
         (["run", "--dryrun"], "--dryrun: unknown flag; did you mean --dry-run?"),
         (["run", "--cluster-name"], "--cluster-name: needs a value"),
@@ -101,11 +101,11 @@ def test_a_flag_may_have_an_empty_value(service: Service) -> None:
     ],
 )
 def test_bad_usage_is_exit_code_2_and_a_sentence_on_stderr(
-    service: Service, capsys: Capture, words: list[str], told: str
+    service: Service, capsys: Capture, words: list[str], reported: str
 ) -> None:
     assert main(words) == 2
     output = capsys.readouterr()
-    assert told in output.err
+    assert reported in output.err
     assert output.out == ""
     assert service.settings is None
 
@@ -167,7 +167,7 @@ def test_the_demo_runs_with_its_flags(demo: Demo, words: list[str], once: bool, 
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reported"),
     [
         (["--onec"], "--onec: unknown flag; did you mean --once?"),
         (["--kubeconfig=x"], "--kubeconfig: unknown flag"),
@@ -181,11 +181,11 @@ def test_the_demo_runs_with_its_flags(demo: Demo, words: list[str], once: bool, 
     ],
 )
 def test_the_demo_refuses_mistakes(
-    demo: Demo, capsys: Capture, words: list[str], told: str
+    demo: Demo, capsys: Capture, words: list[str], reported: str
 ) -> None:
     assert main(["demo", *words]) == 2
     output = capsys.readouterr()
-    assert told in output.err
+    assert reported in output.err
     assert "sunk-sync demo --help" in output.err
     assert output.out == ""
     assert demo.chosen == []
@@ -194,9 +194,9 @@ def test_the_demo_refuses_mistakes(
 def test_an_address_in_use_ends_without_a_traceback(service: Service, capsys: Capture) -> None:
     service.trouble = CannotListenError("--metrics-bind-address: cannot listen on :80")
     assert main(["run"]) == 2
-    told = capsys.readouterr().err
-    assert "--metrics-bind-address: cannot listen on :80" in told
-    assert "Traceback" not in told
+    reported = capsys.readouterr().err
+    assert "--metrics-bind-address: cannot listen on :80" in reported
+    assert "Traceback" not in reported
 
 
 def test_a_crash_is_exit_code_2_with_a_traceback(service: Service, capsys: Capture) -> None:

@@ -271,10 +271,10 @@ def test_a_foreign_mark_fails_and_a_foreign_comment_is_a_warning_M8() -> None:
         *(node(name) for name in comments),
         *(slurm_node(name, comment=comment) for name, comment in comments.items()),
     )
-    told = {finding.level: finding.text for finding in found if "with" in finding.text}
-    assert "1: n2" in told["fail"]
-    assert "1: n3" in told["warn"]
-    assert "1: n1" not in "".join(told.values())
+    reported = {finding.level: finding.text for finding in found if "with" in finding.text}
+    assert "1: n2" in reported["fail"]
+    assert "1: n3" in reported["warn"]
+    assert "1: n1" not in "".join(reported.values())
 
 
 def test_a_list_shows_at_most_ten_names() -> None:

@@ -20,7 +20,7 @@ from sunk_sync.slurm.read.job_owners import JobOwners
 from sunk_sync.slurm.read.jobs import JobPoll, JobPollTiming
 from sunk_sync.slurm.read.pacing import Time
 from tests.kit.news import NewsLog
-from tests.slurm.recorded.job_world import JobWorld, is_mine
+from tests.slurm.recorded.slurm_jobs import SlurmJobs, is_mine
 
 SOURCE: Final = "jobs"
 DOWN = SlurmError("controller_down", "Unable to contact slurm controller (1800)", 1800)
@@ -31,35 +31,35 @@ CANCELLED = frozenset({"CANCELLED"})
 
 
 class Reader(NewsLog):
-    """A poll over a small world, its news, its waits."""
+    """A poll of a small Slurm, its news, its waits."""
 
     def __init__(
         self,
-        world: JobWorld,
+        slurm: SlurmJobs,
         *,
         busy: bool = True,
         refresh_every: int = 1000,
         job_owners: JobOwners | None = None,
     ) -> None:
         super().__init__()
-        self.world = world
+        self.slurm = slurm
         self.waits: list[float] = []
         self.known: dict[str, Job] = {}
         self.busy = busy
         self.job_owners = job_owners or JobOwners(is_mine)
-        time = Time(clock=world.clock, sleep=self.sleep, random=lambda: 1.0)
+        time = Time(clock=slurm.clock, sleep=self.sleep, random=lambda: 1.0)
         timing = JobPollTiming(busy=lambda: self.busy, refresh_every=refresh_every)
-        self.poll = JobPoll(world, self.tell, job_owners=self.job_owners, timing=timing, time=time)
+        self.poll = JobPoll(slurm, self.tell, job_owners=self.job_owners, timing=timing, time=time)
 
     async def sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
-        self.world.now_s += seconds
+        self.slurm.now_s += seconds
         await asyncio.sleep(0)
 
     async def look(self) -> dict[str, Job]:
         """One listing: our jobs as whoever hears of them knows them then."""
         self.news.clear()
-        self.world.asked.clear()
+        self.slurm.asked.clear()
         assert await self.poll.poll() is None
         whole = any(isinstance(one, ListingStarted) for one in self.news)
         assert isinstance(self.news[-1], ListingEnded if whole else Confirmed)
@@ -79,7 +79,7 @@ class Reader(NewsLog):
     def read(self) -> list[str]:
         """Records asked for."""
         return [
-            line for line in self.world.asked if line.startswith("GET job") and "state" not in line
+            line for line in self.slurm.asked if line.startswith("GET job") and "state" not in line
         ]
 
 

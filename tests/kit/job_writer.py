@@ -14,7 +14,7 @@ from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.read.job_owners import JobOwners
 from sunk_sync.slurm.write.jobs import JobPush
 from sunk_sync.slurm.write.submit import SubmitContext
-from tests.slurm.recorded.job_world import JobWorld, identity_of, is_mine, name_of
+from tests.slurm.recorded.slurm_jobs import SlurmJobs, identity_of, is_mine, name_of
 
 T = TypeVar("T", Done, Refused, Unsure)
 Kind = Literal["allocation", "script", "external"]
@@ -25,14 +25,14 @@ RUNNING = frozenset({"RUNNING"})
 
 
 class Writer:
-    """A push over a small world, and the book that it shares with a reader."""
+    """A push to a small Slurm, and the owners of jobs that it shares with a reader."""
 
-    def __init__(self, world: JobWorld) -> None:
-        self.world = world
+    def __init__(self, slurm: SlurmJobs) -> None:
+        self.slurm = slurm
         self.job_owners = JobOwners(is_mine)
         self.is_wanted: Callable[[SubmitJob], bool] = lambda _: True
         context = SubmitContext(lambda _: SCRIPT, lambda one: self.is_wanted(one))
-        self.push = JobPush(world, world.clock, job_owners=self.job_owners, context=context)
+        self.push = JobPush(slurm, slurm.clock, job_owners=self.job_owners, context=context)
 
     async def do(self, *actions: Action) -> list[Outcome]:
         return list(await self.push.push(actions))
@@ -64,9 +64,9 @@ def job_in(outcome: Outcome) -> Job:
     return seen.row
 
 
-def sent(world: JobWorld, place: int = -1) -> Any:
+def sent(slurm: SlurmJobs, place: int = -1) -> Any:
     """Body of one request."""
-    return json.loads(world.calls[place].body)
+    return json.loads(slurm.calls[place].body)
 
 
 def refusing(failure: SlurmError) -> Callable[[str], SlurmError | None]:

@@ -39,12 +39,12 @@ async def test_the_size_of_a_gang_is_read_or_unknown_with_a_reason_G1(
 
     came = await outcome_of(answer, action)
     assert isinstance(came, Done)
-    (told,) = came.seen
-    assert isinstance(told, GangSize)
-    assert (told.kind, told.namespace, told.name) == (action.kind, "slurm", "g")
-    assert (told.size, told.asked_s) == (size, 42.0)
-    assert why in told.why
-    assert bool(told.why) is bool(why)
+    (reported,) = came.seen
+    assert isinstance(reported, GangSize)
+    assert (reported.kind, reported.namespace, reported.name) == (action.kind, "slurm", "g")
+    assert (reported.size, reported.asked_s) == (size, 42.0)
+    assert why in reported.why
+    assert bool(reported.why) is bool(why)
     group = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/slurm/podgroups/g"
     assert paths == [group if action is GROUP else "/apis/batch/v1/namespaces/slurm/jobs/g"]
 

@@ -72,10 +72,10 @@ async def test_a_broken_listing_removes_no_pod() -> None:
     others = Others()
     await others.hear(BEGUN, on("k1", "u1"), on("k2", "u2"), ENDED)
     lost = Lost(SOURCE, "cut")
-    told = await others.hear(BEGUN, on("k3", "u3"), lost)
-    assert Taken("k3", (("cpu", 500), ("pods", 1))) in told
-    assert lost in told
-    assert not [one for one in told if one in (Taken("k1", ()), Taken("k2", ()))]
+    reported = await others.hear(BEGUN, on("k3", "u3"), lost)
+    assert Taken("k3", (("cpu", 500), ("pods", 1))) in reported
+    assert lost in reported
+    assert not [one for one in reported if one in (Taken("k1", ()), Taken("k2", ()))]
 
 
 def test_requests_of_foreign_pods_are_summed_as_for_our_pods_P28() -> None:

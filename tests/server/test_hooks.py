@@ -29,7 +29,7 @@ class Service:
     """The hooks server, with the rest of the service as the test sets it."""
 
     def __init__(self) -> None:
-        self.told: list[News] = []
+        self.reported: list[News] = []
         self.heard = asyncio.Event()
         self.called: list[Called] = []
         self.not_ready = ""
@@ -50,7 +50,7 @@ class Service:
         )
 
     async def _tell(self, news: Sequence[News]) -> None:
-        self.told.extend(news)
+        self.reported.extend(news)
         self.heard.set()
 
     async def _requeueable(self, _job_id: str) -> bool:
@@ -78,7 +78,7 @@ class Service:
     async def seen(self, kind: type[News]) -> Any:
         """Return the first fact of this kind, and wait for it."""
         async with asyncio.timeout(5):
-            while not (found := [one for one in self.told if isinstance(one, kind)]):
+            while not (found := [one for one in self.reported if isinstance(one, kind)]):
                 await self.heard.wait()
                 self.heard.clear()
         return found[0]
@@ -109,7 +109,7 @@ TOKENS = {
 async def test_a_wrong_or_no_token_is_401_L5(service: Service, path: str, token: str) -> None:
     status, body = await service.post(path, GATE_CALL, token=token)
     assert (status, list(body)) == (401, ["error"])
-    assert service.told == []
+    assert service.reported == []
     assert [one.reply and one.reply.outcome for one in service.called] == ["401"]
 
 
@@ -121,14 +121,14 @@ async def test_the_token_of_a_placeholder_is_valid_for_its_job_alone_L5(service:
         assert (await service.post(STOPPING, body, token=own))[0] == 401
     assert (await service.post("/v1/gate", GATE_CALL, token=own))[0] == 401
     assert (await service.post(STARTED, {"job_id": "12"}))[0] == 401
-    assert service.told == []
+    assert service.reported == []
     assert (await service.post(STARTED, {"job_id": "12"}, token=own))[0] == 200
 
 
 async def test_one_token_is_valid_for_all_tasks_of_an_array_L5(service: Service) -> None:
     token = make_token(KEY, "k8s/ns/a/00000000")
     assert (await service.post(STARTED, {"job_id": "3_1"}, token=token))[0] == 200
-    assert [(one.job_id, one.what) for one in service.told] == [("3_1", "started")]  # type: ignore[union-attr]
+    assert [(one.job_id, one.what) for one in service.reported] == [("3_1", "started")]  # type: ignore[union-attr]
 
 
 BODIES = [
@@ -160,7 +160,7 @@ async def test_the_answer_400_says_why(service: Service, path: str, body: object
     status, answer = await service.post(path, body)
     assert status == 400
     assert why in answer["error"]
-    assert service.told == []
+    assert service.reported == []
 
 
 async def test_a_body_above_the_limit_is_413(service: Service) -> None:
@@ -211,7 +211,7 @@ async def test_before_the_first_listing_a_call_is_503_L9(service: Service) -> No
     service.not_ready = "not listed yet: slurm"
     answer = await service.post("/v1/gate", GATE_CALL)
     assert answer == (503, {"error": "not listed yet: slurm"})
-    assert service.told == []
+    assert service.reported == []
 
 
 async def test_a_gate_call_is_answered_when_every_node_may_go_L7(service: Service) -> None:
@@ -224,8 +224,8 @@ async def test_a_gate_call_is_answered_when_every_node_may_go_L7(service: Servic
     assert not call.done()
     await service.hooks.push([AnswerGate(fact.call, "n2", go=True, why="")])
     assert await call == (200, {"action": "go"})
-    assert JobNotice("7", "starting", fact.asked_s) in service.told
-    assert service.told[-1] == CallEnded(fact.call)
+    assert JobNotice("7", "starting", fact.asked_s) in service.reported
+    assert service.reported[-1] == CallEnded(fact.call)
     assert service.hooks.calls.waiting == 0
 
 
@@ -244,7 +244,7 @@ async def test_at_the_deadline_of_the_caller_the_answer_names_the_pods_L7(servic
         [AnswerGate(number, f"n{i}", go=False, why="Pod ns/a ends") for i in (1, 2)]
     )
     assert await call == (200, {"action": "wait", "pods": ["Pod ns/a ends"]})
-    assert service.told[-1] == CallEnded(number)
+    assert service.reported[-1] == CallEnded(number)
 
 
 @pytest.mark.parametrize(
@@ -305,22 +305,22 @@ async def test_a_stop_call_is_answered_with_gone_or_drain_L6(service: Service, w
     assert (fact.job_id, fact.until_s - fact.asked_s) == ("12", 5)
     await service.hooks.push([AnswerStop(fact.call, word)])
     assert await call == (200, {"action": word})
-    assert service.told[-1] == CallEnded(fact.call)
+    assert service.reported[-1] == CallEnded(fact.call)
 
 
 async def test_a_call_of_an_unknown_job_is_503_and_has_the_job_read_L6(service: Service) -> None:
     """Not 401: the job or sunk-sync may just have started."""
     body = {"job_id": "99", "deadline_s": 5}
     assert (await service.post(STOPPING, body, token=make_token(KEY, WORKLOAD)))[0] == 503
-    assert [type(one) for one in service.told] == [JobNotice]
+    assert [type(one) for one in service.reported] == [JobNotice]
 
 
 async def test_the_end_of_a_job_is_a_fact_at_once_L8(service: Service) -> None:
     answer = await service.post("/v1/ended", {"job_id": "3_1", "state": "COMPLETED"})
     assert answer == (200, {"action": "noted"})
-    (told,) = service.told
-    assert isinstance(told, JobNotice)
-    assert (told.job_id, told.what) == ("3_1", "ended")
+    (reported,) = service.reported
+    assert isinstance(reported, JobNotice)
+    assert (reported.job_id, reported.what) == ("3_1", "ended")
 
 
 async def test_shutdown_breaks_every_waiting_call() -> None:

@@ -165,9 +165,9 @@ def test_all_mistakes_of_all_sources_are_reported_at_once(file: Path) -> None:
     file.write_text("log-level: loud\n")
     flags = {"config": str(file), "gate": "maybe"}
     environment = {"SUNK_SYNC_SLURM_API_BASE": "ftp://x", "SUNK_SYNC_CLUSTERNAME": "x"}
-    told = "\n".join(mistakes_of(flags, environment))
-    assert len(told.splitlines()) == 4
-    assert "did you mean CLUSTER_NAME?" in told
+    reported = "\n".join(mistakes_of(flags, environment))
+    assert len(reported.splitlines()) == 4
+    assert "did you mean CLUSTER_NAME?" in reported
 
 
 @pytest.mark.parametrize(
@@ -298,8 +298,8 @@ def test_node_overhead_is_in_millicores_and_bytes_P28(file: Path) -> None:
 
 
 def test_each_wrong_entry_of_a_list_is_a_mistake_of_its_own() -> None:
-    told = mistakes_of({"slurmd-namespace": "a,B,c_", "slurm-api-base": "http://a:1,ftp://b"})
-    assert [line.partition("): ")[2].partition(" ")[0] for line in told] == [
+    reported = mistakes_of({"slurmd-namespace": "a,B,c_", "slurm-api-base": "http://a:1,ftp://b"})
+    assert [line.partition("): ")[2].partition(" ")[0] for line in reported] == [
         "'B'", "'c_'", "'ftp://b'",
     ]  # fmt: skip
 
@@ -323,12 +323,12 @@ def test_a_table_of_users_has_uids_ranges_and_an_asterisk_P5(tmp_path: Path) -> 
 def test_every_mistake_in_a_table_of_users_has_its_line_P5(tmp_path: Path) -> None:
     table = tmp_path / "users.yaml"
     table.write_text("A_b: 1\nb: alice\nc: 9-3\nd: 2147483647\ne:\nf: {a: 1}\nf: 1\nok: 5\n")
-    told = mistakes_of({"user-policy": str(table)})
-    assert len(told) == 7
-    assert all(f"line {place}: " in line for place, line in enumerate(told, 1))
-    assert all(line.startswith("--user-policy (SUNK_SYNC_USER_POLICY, ") for line in told)
-    assert "twice" in told[-1]
-    assert "[1001, 2000-2999]" in told[1]
+    reported = mistakes_of({"user-policy": str(table)})
+    assert len(reported) == 7
+    assert all(f"line {place}: " in line for place, line in enumerate(reported, 1))
+    assert all(line.startswith("--user-policy (SUNK_SYNC_USER_POLICY, ") for line in reported)
+    assert "twice" in reported[-1]
+    assert "[1001, 2000-2999]" in reported[1]
 
 
 @given(

@@ -20,10 +20,10 @@ from sunk_sync.slurm.read.pacing import PollTiming, Time
 from tests.kit.news import NewsLog
 from tests.kit.slurm_client import kind_of
 from tests.slurm.recorded import RELEASES, changed, recorded
-from tests.slurm.recorded.world import DOWN, World
+from tests.slurm.recorded.slurm_nodes import DOWN, SlurmNodes
 
 
-class OneAnswer(World):
+class OneAnswer(SlurmNodes):
     """Gives one body to every request."""
 
     def __init__(self, body: bytes, version: str) -> None:
@@ -64,16 +64,16 @@ async def test_the_configuration_is_read() -> None:
 
 
 async def test_a_version_without_conf_is_not_asked_for_the_configuration() -> None:
-    world = OneAnswer(recorded("24.11", "ping"), "v0.0.42")
-    assert kind_of(await controller.read_conf(world)) == "unserved"
-    assert world.asked == ["GET ping/"]
+    slurm = OneAnswer(recorded("24.11", "ping"), "v0.0.42")
+    assert kind_of(await controller.read_conf(slurm)) == "unserved"
+    assert slurm.asked == ["GET ping/"]
 
 
 @pytest.mark.parametrize("read", [controller.read_conf, controller.ping, controller.diag])
 async def test_an_unknown_shape_is_a_value_F4(read: Callable[..., Awaitable[object]]) -> None:
-    world = World()
-    world.before = lambda _: DOWN
-    assert await read(world) == DOWN
+    slurm = SlurmNodes()
+    slurm.before = lambda _: DOWN
+    assert await read(slurm) == DOWN
     strange = await read(OneAnswer(b'{"slurm_conf":3,"pings":4,"statistics":5}', "v0.0.45"))
     assert kind_of(strange) == "garbage"
 

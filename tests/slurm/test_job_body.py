@@ -176,9 +176,9 @@ def test_an_update_sends_every_field_that_can_change_and_no_other_P20() -> None:
     ],
 )
 def test_what_a_version_lacks_is_refused(version: str, fields: dict[str, Any], why: str) -> None:
-    told = refusal(replace(BARE, **fields), version)
-    assert why in told
-    assert bool(told) == bool(why)
+    refused = refusal(replace(BARE, **fields), version)
+    assert why in refused
+    assert bool(refused) == bool(why)
 
 
 def test_EAGAIN_is_no_final_refusal_P20() -> None:

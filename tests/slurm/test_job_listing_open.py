@@ -9,34 +9,34 @@ from sunk_sync.core.model.facts import Confirmed, Deleted, ListingEnded, Listing
 from sunk_sync.core.model.job_identity import spell_identity
 from tests.kit.job_reader import ARRAY, CANCELLED, DOWN, RUNNING, SOURCE, Reader
 from tests.slurm.listed import listed, reader_of
-from tests.slurm.recorded.job_world import GONE, JobWorld, identity_of, name_of
+from tests.slurm.recorded.slurm_jobs import GONE, SlurmJobs, identity_of, name_of
 
 
 async def test_a_failed_read_of_one_record_leaves_the_listing_open() -> None:
-    world = JobWorld()
-    world.add(identity_of("u1"))
-    world.add(identity_of("u2"))
-    world.before = lambda line: DOWN if line == "GET job/2" else None
-    reader = Reader(world)
+    slurm = SlurmJobs()
+    slurm.add(identity_of("u1"))
+    slurm.add(identity_of("u2"))
+    slurm.before = lambda line: DOWN if line == "GET job/2" else None
+    reader = Reader(slurm)
     failure = await reader.poll.poll()
     assert failure is not None
     assert "job 2: " in failure.text
     assert list(reader.jobs()) == ["1"]
     assert not any(isinstance(news, ListingEnded | Confirmed) for news in reader.news)
     assert reader.news[-1] == Lost(SOURCE, str(failure))
-    world.before = lambda _: None
+    slurm.before = lambda _: None
     assert list(await reader.look()) == ["1", "2"]
 
 
 async def test_a_new_state_is_not_reported_before_its_record_was_read_P23() -> None:
     """In seed 71372 a job was reported as running without its nodes."""
-    world, record, reader = await listed()
-    world.start(record, "n1")
-    world.before = lambda line: DOWN if line == "GET job/1" else None
+    slurm, record, reader = await listed()
+    slurm.start(record, "n1")
+    slurm.before = lambda line: DOWN if line == "GET job/1" else None
     reader.news.clear()
     assert await reader.poll.poll() is not None
     assert [type(news) for news in reader.news] == [ListingStarted, Lost]
-    world.before = lambda _: None
+    slurm.before = lambda _: None
     assert (await reader.look())["1"].slurm_nodes == ("n1",)
 
 
@@ -44,18 +44,18 @@ async def test_a_new_state_is_not_reported_before_its_record_was_read_P23() -> N
 @pytest.mark.parametrize("restart", [False, True])
 async def test_a_job_with_a_forgotten_end_is_live_until_read_F2(fails: str, restart: bool) -> None:
     """In seed 530388 its Pods got a second job."""
-    world, array, reader = await listed(ARRAY)
+    slurm, array, reader = await listed(ARRAY)
     array.waiting, array.state = [], ["CANCELLED"]
     assert (await reader.look())["1_1"].state == CANCELLED
     array.waiting, array.state = [0, 1, 2, 3], ["PENDING"]
-    world.counting += restart
-    world.now_s += 5
-    world.before = lambda line: DOWN if line == fails else None
+    slurm.counting += restart
+    slurm.now_s += 5
+    slurm.before = lambda line: DOWN if line == fails else None
     reader.news.clear()
     assert await reader.poll.poll() is not None
     assert {job.state for job in reader.jobs().values()} == {frozenset({"PENDING"})}
     assert len(reader.jobs()) == 4
-    world.before = lambda _: None
+    slurm.before = lambda _: None
     assert (await reader.look())["1_1"].state == {"PENDING"}
 
 
@@ -64,19 +64,19 @@ async def test_an_ended_job_is_not_confused_with_the_next_job_of_its_number_F2(f
     """slurmctld lost all state, and only the submission reported the new job. In seed 7496 its Pods
     got a second job.
     """
-    world, record, reader = await listed(state="CANCELLED")
-    told = reader.known
+    slurm, record, reader = await listed(state="CANCELLED")
+    reported = reader.known
     record.comment, record.state = spell_identity(identity_of("u2")), ["SUSPENDED"]
     record.nodes = "n1"
-    new = replace(told["1"], identity=identity_of("u2"), state=RUNNING, slurm_nodes=("n1",))
-    reader.job_owners.learn(new, asked_s=world.now_s + 1)
-    world.counting, world.now_s = 2, world.now_s + 5
-    world.before = lambda line: DOWN if line == fails else None
+    new = replace(reported["1"], identity=identity_of("u2"), state=RUNNING, slurm_nodes=("n1",))
+    reader.job_owners.learn(new, asked_s=slurm.now_s + 1)
+    slurm.counting, slurm.now_s = 2, slurm.now_s + 5
+    slurm.before = lambda line: DOWN if line == fails else None
     reader.news.clear()
     for _ in range(2):
         assert await reader.poll.poll() is not None
     assert reader.jobs() == {}
-    world.before = lambda _: None
+    slurm.before = lambda _: None
     assert (await reader.look())["1"].identity == identity_of("u2")
 
 
@@ -87,31 +87,31 @@ async def test_an_ended_job_is_not_confused_with_the_next_job_of_its_number_F2(f
 )
 async def test_a_foreign_job_with_our_mark_stays_P23(name: str, replaced: bool, ours: bool) -> None:
     """In seed 554577 it was cancelled as a replaced job."""
-    world = JobWorld()
-    world.add(replace(identity_of("u1"), replaced=replaced), name=name)
-    assert bool(await Reader(world).look()) == ours
+    slurm = SlurmJobs()
+    slurm.add(replace(identity_of("u1"), replaced=replaced), name=name)
+    assert bool(await Reader(slurm).look()) == ours
 
 
 async def test_a_foreign_job_under_the_id_of_an_ended_job_is_not_reported_P23() -> None:
-    world, record, reader = await listed(state="CANCELLED")
+    slurm, record, reader = await listed(state="CANCELLED")
     record.comment, record.state = "", ["RUNNING"]
-    world.add(identity_of("u2"))
-    world.before = lambda line: DOWN if line == "GET job/2" else None
+    slurm.add(identity_of("u2"))
+    slurm.before = lambda line: DOWN if line == "GET job/2" else None
     reader.news.clear()
     assert await reader.poll.poll() is not None
     assert reader.jobs() == {}
 
 
 async def test_a_listed_job_without_a_record_leaves_the_listing_open() -> None:
-    world = JobWorld()
-    record = world.add(identity_of("u1"))
+    slurm = SlurmJobs()
+    record = slurm.add(identity_of("u1"))
 
     def become_a_task(line: str) -> None:
         if line == "GET job/1":
             record.array, record.task, record.comment = 1, 0, spell_identity(ARRAY)
 
-    world.before = become_a_task
-    reader = Reader(world)
+    slurm.before = become_a_task
+    reader = Reader(slurm)
     failure = await reader.poll.poll()
     assert failure is not None
     assert "job 1 " in failure.text
@@ -121,95 +121,95 @@ async def test_a_listed_job_without_a_record_leaves_the_listing_open() -> None:
 
 
 async def test_a_job_purged_before_its_record_is_read_is_absent() -> None:
-    world = JobWorld()
-    world.add(identity_of("u1"))
+    slurm = SlurmJobs()
+    slurm.add(identity_of("u1"))
 
     def purge(line: str) -> None:
         if line == "GET job/1":
-            del world.records[1]
+            del slurm.records[1]
 
-    world.before = purge
-    assert await Reader(world).look() == {}
+    slurm.before = purge
+    assert await Reader(slurm).look() == {}
 
 
 @pytest.mark.parametrize("known", [True, False])
 async def test_a_listed_job_hidden_by_PrivateData_is_not_gone(known: bool) -> None:
     """Slurm answers 2017 to a token without rights, and lists the state."""
-    world = JobWorld()
-    record = world.add(identity_of("u1"))
-    reader = Reader(world)
+    slurm = SlurmJobs()
+    record = slurm.add(identity_of("u1"))
+    reader = Reader(slurm)
     if known:
         await reader.look()
         record.state = ["RUNNING"]
-    world.before = lambda line: GONE if line == "GET job/1" else None
+    slurm.before = lambda line: GONE if line == "GET job/1" else None
     failure = await reader.poll.poll()
     assert failure is not None
     assert "PrivateData" in failure.text
     assert [news for news in reader.news if isinstance(news, Deleted)] == []
-    world.before = lambda _: None
+    slurm.before = lambda _: None
     assert await reader.look()
 
 
 async def test_a_job_that_leaves_the_listing_is_gone_and_read_again_when_it_returns() -> None:
-    world, record, reader = await listed()
-    del world.records[1]
+    slurm, record, reader = await listed()
+    del slurm.records[1]
     assert await reader.look() == {}
     assert [type(news) for news in reader.news] == [Deleted, Confirmed]
-    world.records[1] = record
+    slurm.records[1] = record
     record.comment = ""
     assert await reader.look() == {}
     assert reader.read == ["GET job/1"]
 
 
 async def test_a_foreign_id_that_leaves_and_returns_is_read_again_P23() -> None:
-    world, record, reader = await listed("no identity")
-    del world.records[1]
+    slurm, record, reader = await listed("no identity")
+    del slurm.records[1]
     await reader.look()
     record.comment = spell_identity(identity_of("u1"))
-    world.records[1] = record
+    slurm.records[1] = record
     assert list(await reader.look()) == ["1"]
 
 
 async def test_an_id_given_to_our_submission_is_ours_P23() -> None:
     """It was foreign until slurmctld forgot it, with no listing in between."""
-    world, record, reader = await listed("no identity")
+    slurm, record, reader = await listed("no identity")
     record.comment = spell_identity(identity_of("u1"))
-    (job,) = (await Reader(world).look()).values()
+    (job,) = (await Reader(slurm).look()).values()
     reader.job_owners.learn(job)
     assert await reader.look() == {"1": job}
-    world.start(record, "n1")
+    slurm.start(record, "n1")
     assert (await reader.look())["1"].slurm_nodes == ("n1",)
 
 
 async def test_after_a_restart_of_slurmctld_every_record_is_read_again_P23() -> None:
     """It gave our id to a foreign job in the same state."""
-    world = JobWorld()
-    record = world.start(world.add(identity_of("u1")), "n1")
-    reader = Reader(world)
+    slurm = SlurmJobs()
+    record = slurm.start(slurm.add(identity_of("u1")), "n1")
+    reader = Reader(slurm)
     assert list(await reader.look()) == ["1"]
-    world.counting, record.comment = 2, ""
-    world.now_s += 5
+    slurm.counting, record.comment = 2, ""
+    slurm.now_s += 5
     assert await reader.look() == {}
     assert isinstance(reader.news[-1], ListingEnded)
 
 
 async def test_a_requested_listing_checks_for_a_restart_and_is_complete_L7() -> None:
-    world, _, reader = await listed()
-    world.asked.clear()
+    slurm, _, reader = await listed()
+    slurm.asked.clear()
     reader.news.clear()
-    asked = asyncio.ensure_future(reader.poll.relist(world.now_s))
+    asked = asyncio.ensure_future(reader.poll.relist(slurm.now_s))
     await asyncio.sleep(0)
     await reader.poll.poll()
     assert await asked is None
-    assert world.asked == ["GET jobs/state/", "GET diag/"]
+    assert slurm.asked == ["GET jobs/state/", "GET diag/"]
     assert isinstance(reader.news[-1], ListingEnded)
 
 
 async def test_one_id_of_ours_with_a_foreign_job_makes_the_reader_read_all_again_P23() -> None:
-    world = JobWorld()
-    record = world.start(world.add(identity_of("u1")), "n1")
-    world.add(identity_of("u2"))
-    reader = await reader_of(world)
+    slurm = SlurmJobs()
+    record = slurm.start(slurm.add(identity_of("u1")), "n1")
+    slurm.add(identity_of("u2"))
+    reader = await reader_of(slurm)
     record.comment, record.state = "", ["PENDING"]
     assert await reader.poll.poll() is not None
     assert isinstance(reader.news[-1], Lost)

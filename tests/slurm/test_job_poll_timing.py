@@ -8,23 +8,23 @@ from msgspec.structs import replace
 from sunk_sync.slurm.read.pacing import Time
 from tests.kit.job_reader import RUNNING, Reader, until
 from tests.slurm.listed import reader_of
-from tests.slurm.recorded.job_world import JobWorld, Record, identity_of
+from tests.slurm.recorded.slurm_jobs import Record, SlurmJobs, identity_of
 
 
-async def _start(world: JobWorld, record: Record) -> float:
+async def _start(slurm: SlurmJobs, record: Record) -> float:
     """Start the job, let ten seconds pass, and return the time of the start."""
-    began_s = world.now_s
-    world.start(record, "n1")
-    await until(lambda: world.now_s > began_s + 10)
+    began_s = slurm.now_s
+    slurm.start(record, "n1")
+    await until(lambda: slurm.now_s > began_s + 10)
     return began_s
 
 
 async def test_jobs_are_listed_every_30_s_when_idle_and_each_second_when_busy() -> None:
-    world = JobWorld()
-    reader = Reader(world, busy=False)
+    slurm = SlurmJobs()
+    reader = Reader(slurm, busy=False)
     running = asyncio.ensure_future(reader.poll.run())
     began: list[float] = []
-    world.before = lambda line: began.append(world.now_s) if line == "GET jobs/state/" else None
+    slurm.before = lambda line: began.append(slurm.now_s) if line == "GET jobs/state/" else None
     await until(lambda: len(began) >= 3)
     assert 29 <= began[2] - began[1] <= 32
     reader.busy = True
@@ -35,27 +35,27 @@ async def test_jobs_are_listed_every_30_s_when_idle_and_each_second_when_busy() 
 
 
 async def test_jobs_are_listed_five_times_a_second_while_a_burst_starts() -> None:
-    world = JobWorld(takes_s=0.001)
-    records = [world.add(identity_of(f"u{i}")) for i in range(3)]
+    slurm = SlurmJobs(takes_s=0.001)
+    records = [slurm.add(identity_of(f"u{i}")) for i in range(3)]
     began: list[float] = []
-    world.before = lambda line: began.append(world.now_s) if line == "GET jobs/state/" else None
-    reader = Reader(world)
+    slurm.before = lambda line: began.append(slurm.now_s) if line == "GET jobs/state/" else None
+    reader = Reader(slurm)
     running = asyncio.ensure_future(reader.poll.run())
     await until(lambda: len(began) >= 5)
-    first_s = await _start(world, records[0])
+    first_s = await _start(slurm, records[0])
     assert sum(1 < one - first_s < 3 for one in began) >= 9
     assert sum(5 < one - first_s < 10 for one in began) <= 6
-    await _start(world, records[1])
-    last_s = await _start(world, records[2])
+    await _start(slurm, records[1])
+    last_s = await _start(slurm, records[2])
     assert sum(1 < one - last_s < 10 for one in began) <= 10, "nothing waits any more"
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_reasons_of_waiting_jobs_are_read_in_turn_P26() -> None:
-    world = JobWorld()
-    records = [world.add(identity_of(f"u{i}")) for i in range(3)]
-    reader = await reader_of(world, refresh_every=2)
+    slurm = SlurmJobs()
+    records = [slurm.add(identity_of(f"u{i}")) for i in range(3)]
+    reader = await reader_of(slurm, refresh_every=2)
     read: list[str] = []
     for record in records:
         record.reason = "Resources"
@@ -68,36 +68,36 @@ async def test_reasons_of_waiting_jobs_are_read_in_turn_P26() -> None:
 
 async def test_a_running_job_without_nodes_is_read_again() -> None:
     """In a simulation its record could not be read when it started, and was not read again."""
-    world = JobWorld()
-    reader = Reader(world)
-    record = world.add(identity_of("u1"))
+    slurm = SlurmJobs()
+    reader = Reader(slurm)
+    record = slurm.add(identity_of("u1"))
     (waiting,) = (await reader.look()).values()
     reader.job_owners.learn(replace(waiting, state=RUNNING))
-    world.start(record, "n1")
+    slurm.start(record, "n1")
     (job,) = (await reader.look()).values()
     assert job.slurm_nodes == ("n1",)
 
 
 @pytest.mark.parametrize("awaited", [True, False])
 async def test_a_listing_for_a_prolog_waits_only_for_the_share_of_time_L7(awaited: bool) -> None:
-    world = JobWorld(takes_s=0.001)
-    reader = Reader(world)
+    slurm = SlurmJobs(takes_s=0.001)
+    reader = Reader(slurm)
 
     async def sleep(seconds: float) -> None:
         reader.waits.append(seconds)
         if seconds > 0.02:
             await asyncio.Event().wait()
-        world.now_s += seconds
+        slurm.now_s += seconds
 
-    reader.poll._loop._time = Time(clock=world.clock, sleep=sleep, random=lambda: 0.0)
+    reader.poll._loop._time = Time(clock=slurm.clock, sleep=sleep, random=lambda: 0.0)
     running = asyncio.ensure_future(reader.poll.run())
     await until(lambda: len(reader.waits) >= 2)
     assert reader.waits == [pytest.approx(0.004), pytest.approx(0.046)]
-    asked = asyncio.ensure_future(reader.poll.relist(world.now_s)) if awaited else None
+    asked = asyncio.ensure_future(reader.poll.relist(slurm.now_s)) if awaited else None
     reader.poll.poll_now()
     for _ in range(50):
         await asyncio.sleep(0)
-    assert world.asked.count("GET jobs/state/") == 1 + awaited
+    assert slurm.asked.count("GET jobs/state/") == 1 + awaited
     running.cancel()
     if asked is not None:
         assert await asked is None

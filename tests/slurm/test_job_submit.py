@@ -28,7 +28,7 @@ from tests.kit.job_writer import (
     refusing,
     sent,
 )
-from tests.slurm.recorded.job_world import GONE, JobWorld, identity_of, with_job
+from tests.slurm.recorded.slurm_jobs import GONE, SlurmJobs, identity_of, with_job
 
 
 def known_job(identity: Identity, state: str) -> Job:
@@ -37,39 +37,39 @@ def known_job(identity: Identity, state: str) -> Job:
 
 
 async def test_a_submitted_script_is_reported_as_pending_at_once() -> None:
-    world = JobWorld()
-    writer = Writer(world)
+    slurm = SlurmJobs()
+    writer = Writer(slurm)
     (outcome,) = await writer.do(desired("u1"))
     assert outcome == Done(desired("u1"), outcome.seen)
     job = job_in(outcome)
     assert (job.job_id, job.identity, job.script) == ("1", identity_of("u1"), True)
     assert job.state == {"PENDING"}
-    assert [line.split(" {")[0] for line in world.asked] == ["GET ping/", "POST job/submit"]
-    body = sent(world)
+    assert [line.split(" {")[0] for line in slurm.asked] == ["GET ping/", "POST job/submit"]
+    body = sent(slurm)
     assert body["script"] == SCRIPT
     assert read_identity(body["job"]["admin_comment"]) == identity_of("u1")
     assert writer.job_owners.ours == {"1": job}
     await writer.do(desired("u2"))
-    assert len(world.asked) == 3
+    assert len(slurm.asked) == 3
 
 
 async def test_a_late_answer_shows_the_job_as_a_listing_has_read_it_F2() -> None:
     """In seed 60182 the workload was submitted again."""
-    world = JobWorld()
-    writer = Writer(world)
+    slurm = SlurmJobs()
+    writer = Writer(slurm)
     (first,) = await writer.do(desired("u1"))
     known = replace(job_in(first), state=RUNNING)
     writer.job_owners.learn(known)
-    world.next_id = 1
+    slurm.next_id = 1
     (late,) = await writer.do(desired("u1"))
     assert job_in(late) == known
 
 
 async def test_a_late_answer_hides_no_newer_job_F2(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slurm lost its state; in seed 214976 the newer job counted as gone, and was repeated."""
-    world = JobWorld()
-    writer = Writer(world)
-    at_once, made, released = world.call, asyncio.Event(), asyncio.Event()
+    slurm = SlurmJobs()
+    writer = Writer(slurm)
+    at_once, made, released = slurm.call, asyncio.Event(), asyncio.Event()
 
     async def keeps_one(call: SlurmCall) -> SlurmResponse | SlurmError:
         answer = await at_once(call)
@@ -78,33 +78,33 @@ async def test_a_late_answer_hides_no_newer_job_F2(monkeypatch: pytest.MonkeyPat
             await released.wait()
         return answer
 
-    monkeypatch.setattr(world, "call", keeps_one)
+    monkeypatch.setattr(slurm, "call", keeps_one)
     first = asyncio.ensure_future(writer.do(desired("u1")))
     await made.wait()
-    world.next_id = 1
+    slurm.next_id = 1
     (second,) = await writer.do(desired("u2"))
     released.set()
     (late,) = await first
-    attempt = Attempt(identity_of("u1").workload, world.now_s)
+    attempt = Attempt(identity_of("u1").workload, slurm.now_s)
     assert isinstance(late, Unsure)
     assert late.seen == (attempt,)
     assert writer.job_owners.ours == {"1": job_in(second)}
 
 
 async def test_an_allocation_is_read_for_its_nodes_P11a() -> None:
-    world = JobWorld()
-    (outcome,) = await Writer(world).do(desired("u1", "allocation"))
+    slurm = SlurmJobs()
+    (outcome,) = await Writer(slurm).do(desired("u1", "allocation"))
     assert job_in(outcome).slurm_nodes == ("n1",)
     assert job_in(outcome).state == {"RUNNING"}
-    assert sent(world, 1)["job"]["immediate"] is True
-    assert [line.split(" {")[0] for line in world.asked[1:]] == ["POST job/allocate", "GET job/1"]
+    assert sent(slurm, 1)["job"]["immediate"] is True
+    assert [line.split(" {")[0] for line in slurm.asked[1:]] == ["POST job/allocate", "GET job/1"]
 
 
 async def test_an_allocation_whose_read_failed_is_reported_as_running_without_nodes() -> None:
     """The reader of jobs then reads it (test_job_poll_timing)."""
-    world = JobWorld()
-    world.before = lambda line: GONE if line.startswith("GET job/") else None
-    writer = Writer(world)
+    slurm = SlurmJobs()
+    slurm.before = lambda line: GONE if line.startswith("GET job/") else None
+    writer = Writer(slurm)
     outcome = await writer.one(desired("u1", "allocation"), Done)
     assert "RUNNING" in job_in(outcome).state
     assert job_in(outcome).slurm_nodes == ()
@@ -112,37 +112,37 @@ async def test_an_allocation_whose_read_failed_is_reported_as_running_without_no
 
 @pytest.mark.parametrize("number", [2013, 2014, 2015, 2016, 2068, 2000, 2045])
 async def test_a_refusal_carries_the_number_and_text_of_slurm_P10(number: int) -> None:
-    world = JobWorld()
-    world.before = refusing(SlurmError("refused", f"No ({number})", number))
-    (outcome,) = await Writer(world).do(desired("u1", "allocation"))
+    slurm = SlurmJobs()
+    slurm.before = refusing(SlurmError("refused", f"No ({number})", number))
+    (outcome,) = await Writer(slurm).do(desired("u1", "allocation"))
     assert outcome == Refused(desired("u1", "allocation"), f"refused: No ({number})", number=number)
 
 
 async def test_the_version_is_asked_for_once_and_again_after_a_broken_call() -> None:
-    world = JobWorld(before=refusing(BUSY))
-    writer = Writer(world)
+    slurm = SlurmJobs(before=refusing(BUSY))
+    writer = Writer(slurm)
     await writer.do(*(desired(f"u{i}", excluded=(f"n{i}",)) for i in range(5)))
     await writer.do(desired("u9"))
-    assert world.asked.count("GET ping/") == 1
-    world.before = refusing(SlurmError("broken", "x"))
+    assert slurm.asked.count("GET ping/") == 1
+    slurm.before = refusing(SlurmError("broken", "x"))
     await writer.do(desired("u9"))
     await writer.do(desired("u9"))
-    assert world.asked.count("GET ping/") == 2
+    assert slurm.asked.count("GET ping/") == 2
 
 
 async def test_a_job_created_despite_an_error_is_reported() -> None:
-    world = JobWorld()
-    world.after = refusing(SlurmError("refused", 'Unknown flag "NOPE" (9207)', 9207, job_id=1))
-    outcome = await Writer(world).one(desired("u1"), Done)
+    slurm = SlurmJobs()
+    slurm.after = refusing(SlurmError("refused", 'Unknown flag "NOPE" (9207)', 9207, job_id=1))
+    outcome = await Writer(slurm).one(desired("u1"), Done)
     assert job_in(outcome).job_id == "1"
 
 
 @pytest.mark.parametrize("kind", ["timeout", "broken", "controller_down", "garbage", "too_large"])
 async def test_a_submission_without_an_answer_is_an_attempt_F2(kind: Any) -> None:
-    world = JobWorld()
-    world.after = refusing(SlurmError(kind, "x"))
-    outcome = await Writer(world).one(desired("u1"), Unsure)
-    assert outcome.seen == (Attempt(identity_of("u1").workload, world.now_s),)
+    slurm = SlurmJobs()
+    slurm.after = refusing(SlurmError(kind, "x"))
+    outcome = await Writer(slurm).one(desired("u1"), Unsure)
+    assert outcome.seen == (Attempt(identity_of("u1").workload, slurm.now_s),)
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,8 @@ async def test_a_submission_without_an_answer_is_an_attempt_F2(kind: Any) -> Non
     ids=str,
 )
 async def test_a_submission_that_never_reached_slurm_is_no_attempt_F2(failure: SlurmError) -> None:
-    world = JobWorld(before=lambda _: failure)
-    outcome = await Writer(world).one(desired("u1"), Unsure)
+    slurm = SlurmJobs(before=lambda _: failure)
+    outcome = await Writer(slurm).one(desired("u1"), Unsure)
     assert outcome.seen == ()
 
 
@@ -176,27 +176,27 @@ async def test_a_submission_whose_job_was_read_meanwhile_is_not_sent_F2(
     monkeypatch: pytest.MonkeyPatch, learnt: Job, sent: bool
 ) -> None:
     """An earlier submission had no answer, and a listing showed its job (seeds 520287, 541931)."""
-    world = JobWorld()
-    writer, at_once = Writer(world), world.call
+    slurm = SlurmJobs()
+    writer, at_once = Writer(slurm), slurm.call
 
     async def meanwhile(call: SlurmCall) -> SlurmResponse | SlurmError:
         if call is PING:
             writer.job_owners.learn(learnt)
         return await at_once(call)
 
-    monkeypatch.setattr(world, "call", meanwhile)
+    monkeypatch.setattr(slurm, "call", meanwhile)
     (outcome,) = await writer.do(desired("u1"))
     assert isinstance(outcome, Done) == sent
     assert bool(outcome.seen) == sent
-    assert len(world.asked) == 1 + sent
+    assert len(slurm.asked) == 1 + sent
     (again,) = await writer.do(desired("u1"))
     assert isinstance(again, Done)
 
 
 async def test_a_submission_no_longer_wanted_when_its_turn_comes_is_not_sent_P13() -> None:
     """Its Pod was deleted or edited while Slurm was slow."""
-    world = JobWorld()
-    writer = Writer(world)
+    slurm = SlurmJobs()
+    writer = Writer(slurm)
     desired_writes = [desired(uid) for uid in UIDS]
     writer.is_wanted = lambda one: one != desired_writes[1]
     outcomes = await writer.do(*desired_writes)
@@ -204,7 +204,7 @@ async def test_a_submission_no_longer_wanted_when_its_turn_comes_is_not_sent_P13
     assert outcomes[1] == Unsure(
         desired_writes[1], "unwanted: not sent: its job has been read, or is no longer wanted"
     )
-    assert sent(world)["job"]["array"] == "0-2"
+    assert sent(slurm)["job"]["array"] == "0-2"
     assert [job_in(one).identity.workload for one in outcomes if isinstance(one, Done)] == [
         one.identity.workload for one in desired_writes if one != desired_writes[1]
     ]
@@ -213,7 +213,7 @@ async def test_a_submission_no_longer_wanted_when_its_turn_comes_is_not_sent_P13
 async def test_an_unsent_submission_leaves_the_throttle(monkeypatch: pytest.MonkeyPatch) -> None:
     noted: list[float] = []
     monkeypatch.setattr(Throttle, "note", lambda _, took_s: noted.append(took_s))
-    writer, stands = Writer(JobWorld()), iter([True, False, True, True])
+    writer, stands = Writer(SlurmJobs()), iter([True, False, True, True])
     writer.is_wanted = lambda _: next(stands)
     (unsent,) = await writer.do(desired("u1"))
     assert isinstance(unsent, Unsure)
@@ -224,8 +224,8 @@ async def test_an_unsent_submission_leaves_the_throttle(monkeypatch: pytest.Monk
 
 
 async def test_after_a_refused_array_a_job_read_meanwhile_is_not_sent_F2() -> None:
-    world = JobWorld()
-    writer = Writer(world)
+    slurm = SlurmJobs()
+    writer = Writer(slurm)
     *_, last = desired_writes = [desired(uid) for uid in UIDS]
 
     def before(line: str) -> SlurmError | None:
@@ -235,32 +235,32 @@ async def test_after_a_refused_array_a_job_read_meanwhile_is_not_sent_F2() -> No
             writer.job_owners.learn(known_job(last.identity, "PENDING"))
         return None
 
-    world.before = before
+    slurm.before = before
     outcomes = await writer.do(*desired_writes)
     assert [isinstance(one, Done) for one in outcomes] == [True, True, True, False]
 
 
 @pytest.mark.parametrize(("version", "kind"), [("v0.0.42", "external"), ("v0.0.40", "allocation")])
 async def test_a_kind_that_the_version_does_not_know_is_not_sent(version: str, kind: Kind) -> None:
-    world = JobWorld(version=version)
-    outcome = await Writer(world).one(desired("u1", kind), Refused)
+    slurm = SlurmJobs(version=version)
+    outcome = await Writer(slurm).one(desired("u1", kind), Refused)
     assert version in outcome.why
-    assert world.asked == ["GET ping/"]
+    assert slurm.asked == ["GET ping/"]
 
 
 async def test_a_job_read_while_the_next_one_is_submitted_is_reported_as_read_P18() -> None:
     """In seed 450113 its Pod was bound and then counted as requeued."""
-    world = JobWorld()
-    writer = Writer(world)
+    slurm = SlurmJobs()
+    writer = Writer(slurm)
 
     def starts(line: str) -> None:
         if "u2" in line:
             running = {"state": frozenset({"RUNNING"}), "slurm_nodes": ("n1",)}
             writer.job_owners.learn(
-                replace(writer.job_owners.ours["1"], **running), asked_s=world.now_s
+                replace(writer.job_owners.ours["1"], **running), asked_s=slurm.now_s
             )
 
-    world.after = starts
+    slurm.after = starts
     slower = desired("u2", description=JobDescription(cpus=3))
     first, second = await writer.do(desired("u1"), slower)
     assert job_in(first) == writer.job_owners.ours["1"]
@@ -269,10 +269,10 @@ async def test_a_job_read_while_the_next_one_is_submitted_is_reported_as_read_P1
 
 
 async def test_submissions_leave_two_connections_free_for_drains_and_cancels() -> None:
-    world = with_job()
+    slurm = with_job()
     writes = (desired("u2"), desired("u3", "allocation"), cancel("u1"), GetJob("1", 0))
-    await Writer(world).do(*writes)
-    bulk = {call.path: call.bulk for call in world.calls if call.path != "ping/"}
+    await Writer(slurm).do(*writes)
+    bulk = {call.path: call.bulk for call in slurm.calls if call.path != "ping/"}
     assert bulk == {
         "job/submit": True,
         "job/allocate": True,

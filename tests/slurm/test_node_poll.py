@@ -12,7 +12,7 @@ from sunk_sync.slurm.read.nodes import NodePoll
 from sunk_sync.slurm.read.pacing import PollTiming, Time
 from tests.kit.job_reader import until
 from tests.kit.news import NewsLog
-from tests.slurm.recorded.world import DOWN, World, slurm_node
+from tests.slurm.recorded.slurm_nodes import DOWN, SlurmNodes, slurm_node
 
 NODES = [slurm_node(f"n{i}") for i in range(5)]
 SOURCE: Final = "slurm_nodes"
@@ -22,24 +22,24 @@ class Reader(NewsLog):
     """A poll of a small Slurm, its news, its waits."""
 
     def __init__(
-        self, world: World, *, timing: PollTiming | None = None, random: float = 1.0
+        self, slurm: SlurmNodes, *, timing: PollTiming | None = None, random: float = 1.0
     ) -> None:
         super().__init__()
-        self.world = world
+        self.slurm = slurm
         self.waits: list[float] = []
         self.began: list[float] = []
-        time = Time(clock=world.clock, sleep=self.sleep, random=lambda: random)
-        self.poll = NodePoll(world, self.tell, timing=timing or PollTiming(), time=time)
+        time = Time(clock=slurm.clock, sleep=self.sleep, random=lambda: random)
+        self.poll = NodePoll(slurm, self.tell, timing=timing or PollTiming(), time=time)
 
     async def sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
-        self.world.now_s += seconds
+        self.slurm.now_s += seconds
         await asyncio.sleep(0)
 
     async def run_until(self, polls: int) -> None:
         """Let it run until so many listings were requested."""
         running = asyncio.ensure_future(self.poll.run())
-        await until(lambda: len(self.world.asked) >= polls)
+        await until(lambda: len(self.slurm.asked) >= polls)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
@@ -47,14 +47,14 @@ class Reader(NewsLog):
         return [news for news in self.news if isinstance(news, Lost)]
 
 
-async def polled(world: World) -> Reader:
-    reader = Reader(world)
+async def polled(slurm: SlurmNodes) -> Reader:
+    reader = Reader(slurm)
     await reader.poll.poll()
     return reader
 
 
 async def test_a_listing_and_its_rows_have_the_time_before_the_request() -> None:
-    reader = Reader(World().add(*NODES))
+    reader = Reader(SlurmNodes().add(*NODES))
     assert await reader.poll.poll() is None
     assert reader.news == [
         ListingStarted(SOURCE, begun_s=100.0, order=100.0),
@@ -65,16 +65,16 @@ async def test_a_listing_and_its_rows_have_the_time_before_the_request() -> None
 
 async def test_a_listing_without_nodes_is_reported() -> None:
     """The graph decides whether to believe it."""
-    reader = await polled(World())
+    reader = await polled(SlurmNodes())
     assert reader.news == [ListingStarted(SOURCE, 100.0, 100.0), ListingEnded(SOURCE)]
 
 
 async def test_an_unchanged_listing_is_a_confirmation() -> None:
-    world = World(changed=False).add(*NODES)
-    reader = await polled(world)
+    slurm = SlurmNodes(changed=False).add(*NODES)
+    reader = await polled(slurm)
     reader.news.clear()
     await reader.poll.poll()
-    assert world.asked[-1] == "GET nodes/?update_time=17"
+    assert slurm.asked[-1] == "GET nodes/?update_time=17"
     assert reader.news == [Confirmed(SOURCE, 101.0)]
 
 
@@ -84,74 +84,74 @@ async def test_an_unchanged_listing_is_a_confirmation() -> None:
     ids=["update_time is broken before 26.05", "the server did not send its time"],
 )
 async def test_without_update_time_every_listing_is_complete(fields: dict[str, Any]) -> None:
-    world = World(**fields).add(*NODES)
-    reader = await polled(world)
+    slurm = SlurmNodes(**fields).add(*NODES)
+    reader = await polled(slurm)
     await reader.poll.poll()
-    assert world.asked == ["GET nodes/"] * 2
+    assert slurm.asked == ["GET nodes/"] * 2
 
 
 async def test_once_a_minute_the_listing_is_complete() -> None:
     """A backup slurmctld with a slower clock would hide changes for ever."""
-    world = World(changed=False).add(*NODES)
-    reader = await polled(world)
+    slurm = SlurmNodes(changed=False).add(*NODES)
+    reader = await polled(slurm)
     await reader.poll.poll()
-    world.now_s += 60
+    slurm.now_s += 60
     await reader.poll.poll()
-    assert world.asked[-1] == "GET nodes/"
+    assert slurm.asked[-1] == "GET nodes/"
 
 
 async def test_after_a_read_of_one_node_the_next_listing_is_complete() -> None:
     """The graph may have dropped the row of that node from the last listing (seed 7710482)."""
-    world = World(changed=False).add(*NODES)
-    reader = await polled(world)
-    world.now_s += 1
+    slurm = SlurmNodes(changed=False).add(*NODES)
+    reader = await polled(slurm)
+    slurm.now_s += 1
     reader.poll.touched()
     await reader.poll.poll()
     await reader.poll.poll()
-    assert world.asked == ["GET nodes/", "GET nodes/", "GET nodes/?update_time=17"]
+    assert slurm.asked == ["GET nodes/", "GET nodes/", "GET nodes/?update_time=17"]
 
 
 async def test_304_to_a_complete_listing_is_a_failure() -> None:
-    world = World()
-    world.before = lambda _: world._answer(100.0, {}, unchanged=True)
-    reader = Reader(world)
+    slurm = SlurmNodes()
+    slurm.before = lambda _: slurm._answer(100.0, {}, unchanged=True)
+    reader = Reader(slurm)
     failure = await reader.poll.poll()
     assert failure is not None
     assert reader.news == [Lost(SOURCE, str(failure))]
 
 
 async def test_a_broken_listing_does_not_end_F4() -> None:
-    reader = await polled(World(end=SlurmError("broken", "connection lost")).add(*NODES))
+    reader = await polled(SlurmNodes(end=SlurmError("broken", "connection lost")).add(*NODES))
     assert [type(news) for news in reader.news] == [ListingStarted, *[Observed] * 5, Lost]
 
 
 async def test_a_node_that_cannot_be_read_breaks_the_listing_F4() -> None:
     """A node missing from a listing would count as gone."""
-    reader = await polled(World(unreadable=True).add(*NODES))
+    reader = await polled(SlurmNodes(unreadable=True).add(*NODES))
     assert ListingEnded(SOURCE) not in reader.news
     assert "a node is unreadable" in reader.lost()[0].why
 
 
 async def test_a_loss_is_reported_once_for_each_cause_F4() -> None:
-    world = World().add(*NODES)
-    reader = Reader(world)
+    slurm = SlurmNodes().add(*NODES)
+    reader = Reader(slurm)
     auth = SlurmError("auth", "token")
     for failure in (DOWN, DOWN, auth, auth, None, DOWN):
-        world.before = lambda _, failure=failure: failure  # type: ignore[misc]
+        slurm.before = lambda _, failure=failure: failure  # type: ignore[misc]
         await reader.poll.poll()
     whys = [str(DOWN), "auth: token", str(DOWN)]
     assert reader.lost() == [Lost(SOURCE, why) for why in whys]
 
 
 async def test_after_a_minute_the_loss_is_reported_as_blind_until_a_listing_succeeds_M2() -> None:
-    world = World().add(*NODES)
-    reader = await polled(world)
-    world.before = lambda _: DOWN
+    slurm = SlurmNodes().add(*NODES)
+    reader = await polled(slurm)
+    slurm.before = lambda _: DOWN
     for _ in range(3):
         await reader.poll.poll()
-        world.now_s += 40
+        slurm.now_s += 40
     assert reader.lost() == [Lost(SOURCE, str(DOWN)), Lost(SOURCE, str(DOWN), blind=True)]
-    world.before = lambda _: None
+    slurm.before = lambda _: None
     reader.news.clear()
     await reader.poll.poll()
     assert reader.news[-1] == ListingEnded(SOURCE)
@@ -159,69 +159,69 @@ async def test_after_a_minute_the_loss_is_reported_as_blind_until_a_listing_succ
 
 async def test_after_a_loss_the_next_listing_is_complete() -> None:
     """A backup slurmctld may have taken over."""
-    world = World(changed=False).add(*NODES)
-    reader = await polled(world)
-    world.before = lambda _: DOWN
+    slurm = SlurmNodes(changed=False).add(*NODES)
+    reader = await polled(slurm)
+    slurm.before = lambda _: DOWN
     await reader.poll.poll()
-    world.before = lambda _: None
+    slurm.before = lambda _: None
     await reader.poll.poll()
-    assert world.asked[-1] == "GET nodes/"
+    assert slurm.asked[-1] == "GET nodes/"
 
 
 @pytest.mark.parametrize(
     ("took_s", "period_s"), [(0.005, 1.0), (0.1, 1.0), (0.2, 1.0), (0.5, 2.5), (2.0, 10.0)]
 )
 async def test_at_most_a_fifth_of_the_time_is_spent_waiting(took_s: float, period_s: float) -> None:
-    world = World(tick_s=took_s).add(*NODES)
-    reader = Reader(world)
+    slurm = SlurmNodes(tick_s=took_s).add(*NODES)
+    reader = Reader(slurm)
     await reader.run_until(4)
-    periods = [b - a for a, b in zip(world.times, world.times[1:], strict=False)]
+    periods = [b - a for a, b in zip(slurm.times, slurm.times[1:], strict=False)]
     assert periods == pytest.approx([period_s] * 3)
 
 
 async def test_one_slow_listing_does_not_delay_the_next() -> None:
     """slurmrestd holds a request while slurmctld restarts; that time says nothing about load."""
-    world = World(tick_s=0.01).add(*NODES)
-    reader = Reader(world)
+    slurm = SlurmNodes(tick_s=0.01).add(*NODES)
+    reader = Reader(slurm)
     await reader.run_until(2)
-    world.tick_s = 9.0
+    slurm.tick_s = 9.0
     await reader.run_until(4)
-    held_s, next_s = world.times[-2:]
+    held_s, next_s = slurm.times[-2:]
     assert next_s - held_s <= 9.0 + 0.05
 
 
 async def test_slow_failures_are_repeated_with_a_back_off_up_to_five_seconds() -> None:
-    world = World(tick_s=10.0)
-    world.before = lambda _: DOWN
-    reader = Reader(world)
+    slurm = SlurmNodes(tick_s=10.0)
+    slurm.before = lambda _: DOWN
+    reader = Reader(slurm)
     await reader.run_until(7)
     assert reader.waits[:6] == [1.0, 2.0, 4.0, 5.0, 5.0, 5.0]
-    lower = Reader(world, random=0.0)
-    world.asked.clear()
+    lower = Reader(slurm, random=0.0)
+    slurm.asked.clear()
     await lower.run_until(3)
     assert lower.waits[:2] == [0.5, 1.0]
 
 
 async def test_quick_failures_are_repeated_every_half_second_F4() -> None:
     """A refused connection costs slurmctld nothing."""
-    world = World(tick_s=0.0)
-    world.before = lambda _: DOWN
-    reader = Reader(world)
+    slurm = SlurmNodes(tick_s=0.0)
+    slurm.before = lambda _: DOWN
+    reader = Reader(slurm)
     await reader.run_until(100)
     assert reader.waits == [0.5] * len(reader.waits)
 
 
 async def test_failures_take_no_more_than_a_fifth_of_the_time() -> None:
-    world = World(tick_s=0.2)
-    world.before = lambda _: SlurmError("garbage", "x")
-    reader = Reader(world, random=0.0)
+    slurm = SlurmNodes(tick_s=0.2)
+    slurm.before = lambda _: SlurmError("garbage", "x")
+    reader = Reader(slurm, random=0.0)
     await reader.run_until(10)
     assert reader.waits[-1] == pytest.approx(5 * 0.2)
 
 
 async def test_poll_now_shortens_the_wait_but_not_the_share_of_time() -> None:
-    world = World(tick_s=0.01).add(*NODES)
-    reader = Reader(world, timing=PollTiming(interval_s=100.0))
+    slurm = SlurmNodes(tick_s=0.01).add(*NODES)
+    reader = Reader(slurm, timing=PollTiming(interval_s=100.0))
     blocked = asyncio.Event()
 
     async def sleep(seconds: float) -> None:
@@ -229,27 +229,27 @@ async def test_poll_now_shortens_the_wait_but_not_the_share_of_time() -> None:
         if seconds > 1:
             await blocked.wait()
 
-    reader.poll._time = Time(clock=world.clock, sleep=sleep, random=lambda: 0.0)
+    reader.poll._time = Time(clock=slurm.clock, sleep=sleep, random=lambda: 0.0)
     running = asyncio.ensure_future(reader.poll.run())
     await until(lambda: len(reader.waits) >= 3)
-    assert len(world.asked) == 1
+    assert len(slurm.asked) == 1
     reader.poll.poll_now()
-    await until(lambda: len(world.asked) >= 2)
+    await until(lambda: len(slurm.asked) >= 2)
     running.cancel()
     rests = [pytest.approx(rest) for rest in (0.04, 0.01, 99.94)]
     assert reader.waits[:3] == rests
 
 
 async def test_the_poll_waits_while_the_inbox_is_full() -> None:
-    world = World().add(*NODES)
+    slurm = SlurmNodes().add(*NODES)
     room = asyncio.Event()
 
     async def tell(news: Sequence[News]) -> None:
         del news
         await room.wait()
 
-    time = Time(clock=world.clock, sleep=asyncio.sleep, random=lambda: 0.0)
-    poll = NodePoll(world, tell, timing=PollTiming(), time=time)
+    time = Time(clock=slurm.clock, sleep=asyncio.sleep, random=lambda: 0.0)
+    poll = NodePoll(slurm, tell, timing=PollTiming(), time=time)
     running = asyncio.ensure_future(poll.poll())
     await asyncio.sleep(0.01)
     assert not running.done()

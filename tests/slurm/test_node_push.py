@@ -21,7 +21,7 @@ from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.requests import SlurmCall
 from sunk_sync.slurm.read.one_node import YOUNG_S
 from sunk_sync.slurm.write.nodes import SlurmPush
-from tests.slurm.recorded.world import DOWN, World, slurm_node
+from tests.slurm.recorded.slurm_nodes import DOWN, SlurmNodes, slurm_node
 
 T = TypeVar("T", Done, Refused, Unsure)
 CORDONED = "k8s: node cordoned"
@@ -44,12 +44,12 @@ def nodes(count: int) -> list[SlurmNode]:
     return [slurm_node(f"n{i}") for i in range(count)]
 
 
-async def push(world: World, *actions: SlurmAction) -> list[Outcome]:
-    return list(await SlurmPush(world, world.clock).push(actions))
+async def push(slurm: SlurmNodes, *actions: SlurmAction) -> list[Outcome]:
+    return list(await SlurmPush(slurm, slurm.clock).push(actions))
 
 
-async def push_one(world: World, action: SlurmAction, kind: type[T]) -> T:
-    (outcome,) = await push(world, action)
+async def push_one(slurm: SlurmNodes, action: SlurmAction, kind: type[T]) -> T:
+    (outcome,) = await push(slurm, action)
     assert isinstance(outcome, kind), outcome
     return outcome
 
@@ -92,11 +92,11 @@ WRITES: list[tuple[SlurmNode, SlurmAction, str]] = [
 
 @pytest.mark.parametrize(("node", "action", "body"), WRITES)
 async def test_a_write_is_GET_and_POST_S0(node: SlurmNode, action: SlurmAction, body: str) -> None:
-    world = World().add(node)
-    outcome = await push_one(world, action, Done)
-    assert [line.partition(" {")[0] for line in world.asked] == ["GET node/n1", "POST node/n1"]
-    assert world.writes[0].startswith(f"POST node/n1 {body}")
-    assert seen(outcome) == world.nodes["n1"]
+    slurm = SlurmNodes().add(node)
+    outcome = await push_one(slurm, action, Done)
+    assert [line.partition(" {")[0] for line in slurm.asked] == ["GET node/n1", "POST node/n1"]
+    assert slurm.writes[0].startswith(f"POST node/n1 {body}")
+    assert seen(outcome) == slurm.nodes["n1"]
 
 
 ALREADY: list[tuple[SlurmNode, SlurmAction]] = [
@@ -110,10 +110,10 @@ ALREADY: list[tuple[SlurmNode, SlurmAction]] = [
 
 @pytest.mark.parametrize(("node", "action"), ALREADY)
 async def test_a_state_that_holds_is_not_written_S14(node: SlurmNode, action: SlurmAction) -> None:
-    world = World().add(node)
-    (outcome,) = await push(world, action)
+    slurm = SlurmNodes().add(node)
+    (outcome,) = await push(slurm, action)
     assert outcome == Done(action, (Observed(node, 100.0),))
-    assert world.asked == ["GET node/n1"]
+    assert slurm.asked == ["GET node/n1"]
 
 
 S13 = """DOWN ERROR FAIL FUTURE UNKNOWN INVALID_REG POWERED_DOWN POWERING_DOWN
@@ -151,84 +151,84 @@ async def test_a_write_that_the_fresh_read_forbids_is_refused_S0_S11_S12_S13_S15
     node: SlurmNode, action: SlurmAction, why: str
 ) -> None:
     """Foreign drains and comments, and states in which a write would hide the reason."""
-    world = World().add(node)
-    outcome = await push_one(world, action, Refused)
+    slurm = SlurmNodes().add(node)
+    outcome = await push_one(slurm, action, Refused)
     assert why in outcome.why
     assert outcome.seen == (Observed(node, 100.0),)
-    assert world.asked == ["GET node/n1"]
+    assert slurm.asked == ["GET node/n1"]
 
 
 async def test_a_drain_by_a_user_just_before_the_read_stays_S0() -> None:
-    world = World().add(slurm_node("n1"))
+    slurm = SlurmNodes().add(slurm_node("n1"))
 
     def human(line: str) -> SlurmError | None:
         if line.startswith("GET"):
-            world.add(slurm_node("n1", "IDLE", "DRAIN", reason="bad disk"))
+            slurm.add(slurm_node("n1", "IDLE", "DRAIN", reason="bad disk"))
         return None
 
-    world.before = human
-    await push_one(world, drain, Refused)
-    assert world.writes == []
+    slurm.before = human
+    await push_one(slurm, drain, Refused)
+    assert slurm.writes == []
 
 
 async def test_an_unknown_node_is_reported_gone_with_the_time_of_the_read() -> None:
-    outcome = await push_one(World(), drain, Refused)
+    outcome = await push_one(SlurmNodes(), drain, Refused)
     assert outcome.seen == (Deleted("slurm_nodes", "", "n1", "", 100.0),)
 
 
 @pytest.mark.parametrize("name", ["n[1-100]", "n1,n2", "", "n1 n2", "n1\n", "../jobs", "é"])
 async def test_a_name_that_could_mean_several_nodes_is_not_sent(name: str) -> None:
     """An annotation `n[1-100]` must not drain a hundred nodes."""
-    world = World()
-    await push_one(world, Drain(name, CORDONED), Refused)
-    assert world.asked == []
+    slurm = SlurmNodes()
+    await push_one(slurm, Drain(name, CORDONED), Refused)
+    assert slurm.asked == []
 
 
 async def test_an_answer_about_a_node_of_another_name_allows_no_write() -> None:
     """Slurm reads some names, such as ALL, as sets of nodes."""
-    world = World()
-    world.nodes["all"] = slurm_node("n1")
-    await push_one(world, Drain("all", CORDONED), Unsure)
-    assert world.writes == []
+    slurm = SlurmNodes()
+    slurm.nodes["all"] = slurm_node("n1")
+    await push_one(slurm, Drain("all", CORDONED), Unsure)
+    assert slurm.writes == []
 
 
 @pytest.mark.parametrize("count", [1, 60])
 async def test_an_unreadable_answer_proves_neither_state_nor_absence_F4(count: int) -> None:
-    world = World(unreadable=True).add(*nodes(count))
-    outcomes = await push(world, *drains(count))
+    slurm = SlurmNodes(unreadable=True).add(*nodes(count))
+    outcomes = await push(slurm, *drains(count))
     assert {type(outcome) for outcome in outcomes} == {Unsure}
-    assert world.writes == []
+    assert slurm.writes == []
 
 
 async def test_other_nodes_of_the_listing_are_not_written() -> None:
-    world = World().add(*nodes(100))
-    await push(world, *drains(60))
-    assert sum("DRAIN" in node.state for node in world.nodes.values()) == 60
+    slurm = SlurmNodes().add(*nodes(100))
+    await push(slurm, *drains(60))
+    assert sum("DRAIN" in node.state for node in slurm.nodes.values()) == 60
 
 
 async def test_equal_desired_writes_become_one_request() -> None:
-    world = World().add(*nodes(100))
+    slurm = SlurmNodes().add(*nodes(100))
     actions = [Drain(f"n{i}", "k8s: even" if i % 2 == 0 else "k8s: odd") for i in range(100)]
-    outcomes = await push(world, *actions)
+    outcomes = await push(slurm, *actions)
     assert [outcome.action for outcome in outcomes] == actions
     assert {type(outcome) for outcome in outcomes} == {Done}
-    assert [line[:13] for line in world.asked] == ["GET nodes/", "POST nodes/ {", "POST nodes/ {"]
-    assert [seen(outcome) for outcome in outcomes] == list(world.nodes.values())
-    assert not any(call.bulk for call in world.calls[1:])
+    assert [line[:13] for line in slurm.asked] == ["GET nodes/", "POST nodes/ {", "POST nodes/ {"]
+    assert [seen(outcome) for outcome in outcomes] == list(slurm.nodes.values())
+    assert not any(call.bulk for call in slurm.calls[1:])
 
 
 async def test_up_to_fifty_nodes_are_read_one_by_one_and_drained_by_one_request() -> None:
     """A listing of a large cluster would cost slurmctld more."""
-    world = World(tick_s=0.01).add(*nodes(60))
-    outcomes = await push(world, *drains(50))
+    slurm = SlurmNodes(tick_s=0.01).add(*nodes(60))
+    outcomes = await push(slurm, *drains(50))
     assert {type(outcome) for outcome in outcomes} == {Done}
-    assert sum(line.startswith("GET node/") for line in world.asked) == 50
-    assert len(world.writes) == 1
+    assert sum(line.startswith("GET node/") for line in slurm.asked) == 50
+    assert len(slurm.writes) == 1
 
 
 async def test_a_node_missing_from_a_complete_listing_is_refused_alone() -> None:
-    world = World().add(*nodes(60)[1:])
-    outcomes = await push(world, *drains(60))
+    slurm = SlurmNodes().add(*nodes(60)[1:])
+    outcomes = await push(slurm, *drains(60))
     gone = Deleted("slurm_nodes", "", "n0", "", 100.0)
     assert outcomes[0] == Refused(Drain("n0", CORDONED), "Slurm has no such node", (gone,))
     assert {type(outcome) for outcome in outcomes[1:]} == {Done}
@@ -237,45 +237,45 @@ async def test_a_node_missing_from_a_complete_listing_is_refused_alone() -> None
 @pytest.mark.parametrize("names", [("n1",), ("n1", "n2")])
 async def test_a_write_is_not_sent_long_after_its_read_S0(names: Sequence[str]) -> None:
     """In seed 8113111 it was sent again with a new token, 13 s later."""
-    world = World(tick_s=0.0).add(*map(slurm_node, names))
-    await push(world, *[Drain(name, CORDONED) for name in names])
-    (post,) = [call for call in world.calls if call.method == "POST"]
+    slurm = SlurmNodes(tick_s=0.0).add(*map(slurm_node, names))
+    await push(slurm, *[Drain(name, CORDONED) for name in names])
+    (post,) = [call for call in slurm.calls if call.method == "POST"]
     assert post.wanted()
-    world.now_s += YOUNG_S
+    slurm.now_s += YOUNG_S
     assert post.wanted()
-    world.now_s += 0.1
+    slurm.now_s += 0.1
     assert not post.wanted()
 
 
 async def test_a_read_that_waited_for_a_slow_one_is_too_old_for_a_write_S0() -> None:
     """A user may have drained the node meanwhile (seed 51)."""
-    world = World().add(slurm_node("n1"), slurm_node("n2"))
+    slurm = SlurmNodes().add(slurm_node("n1"), slurm_node("n2"))
 
     def hang(line: str) -> None:
         if line == "GET node/n2":
-            world.now_s += 9
+            slurm.now_s += 9
 
-    world.before = hang
-    first, slow = await push(world, Drain("n1", CORDONED), Drain("n2", CORDONED))
+    slurm.before = hang
+    first, slow = await push(slurm, Drain("n1", CORDONED), Drain("n2", CORDONED))
     assert isinstance(first, Unsure)
     assert first.seen == (Observed(slurm_node("n1"), 100.0),)
     assert isinstance(slow, Done)
-    assert [line.partition(" {")[0] for line in world.writes] == ["POST node/n2"]
+    assert [line.partition(" {")[0] for line in slurm.writes] == ["POST node/n2"]
 
 
 async def test_a_refused_group_is_written_one_by_one() -> None:
     """A node may disappear between read and write."""
-    world = World().add(*nodes(3))
+    slurm = SlurmNodes().add(*nodes(3))
 
     def vanish(line: str) -> SlurmError | None:
         if line.startswith("POST nodes/"):
-            world.nodes.pop("n1", None)
+            slurm.nodes.pop("n1", None)
         return None
 
-    world.before = vanish
-    outcomes = await push(world, *drains(3))
+    slurm.before = vanish
+    outcomes = await push(slurm, *drains(3))
     assert [type(outcome) for outcome in outcomes] == [Done, Refused, Done]
-    assert len(world.writes) == 4
+    assert len(slurm.writes) == 4
 
 
 @pytest.mark.parametrize(
@@ -295,19 +295,19 @@ async def test_a_refused_group_is_written_one_by_one() -> None:
 async def test_a_failed_call_is_unsure_and_a_refusal_is_final_F4(
     failure: SlurmError, outcome: type, at: str, count: int
 ) -> None:
-    world = World().add(*nodes(count))
-    world.before = lambda line: failure if line.startswith(at) else None
-    outcomes = await push(world, *drains(count))
+    slurm = SlurmNodes().add(*nodes(count))
+    slurm.before = lambda line: failure if line.startswith(at) else None
+    outcomes = await push(slurm, *drains(count))
     assert [type(each) for each in outcomes] == [outcome] * count
     assert all(str(failure) == each.why for each in outcomes if not isinstance(each, Done))
-    assert world.nodes["n0"] == slurm_node("n0")
+    assert slurm.nodes["n0"] == slurm_node("n0")
 
 
 async def test_the_read_before_a_failed_write_is_reported_F4() -> None:
     """It can be the only news of Slurm for a long time (seed 8140561)."""
-    world = World().add(slurm_node("n1"))
-    world.before = lambda line: DOWN if line.startswith("POST") else None
-    outcome = await push_one(world, drain, Unsure)
+    slurm = SlurmNodes().add(slurm_node("n1"))
+    slurm.before = lambda line: DOWN if line.startswith("POST") else None
+    outcome = await push_one(slurm, drain, Unsure)
     assert outcome.seen == (Observed(slurm_node("n1"), 100.0),)
 
 
@@ -337,44 +337,44 @@ async def test_a_read_reaches_the_graph_before_its_write_is_answered_S6() -> Non
 async def test_a_rewrite_of_a_reason_does_not_drain_an_undrained_node_S19() -> None:
     """The limit on drains does not count rewrites (seed 8140443)."""
     rewrites = Drain("n1", "k8s: pod terminated", rewrites=True)
-    world = World().add(slurm_node("n1"))
-    outcome = await push_one(world, rewrites, Refused)
+    slurm = SlurmNodes().add(slurm_node("n1"))
+    outcome = await push_one(slurm, rewrites, Refused)
     assert seen(outcome) == slurm_node("n1")
-    world.add(slurm_node("n1", "IDLE", "DRAIN", reason=CORDONED))
-    await push_one(world, rewrites, Done)
+    slurm.add(slurm_node("n1", "IDLE", "DRAIN", reason=CORDONED))
+    await push_one(slurm, rewrites, Done)
 
 
 @pytest.mark.parametrize(("version", "reason"), [("v0.0.45", ""), ("v0.0.42", LIFTED)])
 async def test_an_undrain_is_reported_as_a_version_leaves_it_S2(version: str, reason: str) -> None:
     """26.05 clears the reason, 24.11 keeps the text sent with the undrain."""
-    world = World(version=version).add(slurm_node("n1", "IDLE", "DRAIN", reason=CORDONED))
-    (outcome,) = await push(world, undrain)
-    assert seen(outcome) == slurm_node("n1", reason=reason) == world.nodes["n1"]
+    slurm = SlurmNodes(version=version).add(slurm_node("n1", "IDLE", "DRAIN", reason=CORDONED))
+    (outcome,) = await push(slurm, undrain)
+    assert seen(outcome) == slurm_node("n1", reason=reason) == slurm.nodes["n1"]
 
 
 async def test_the_result_of_a_write_has_the_time_of_its_answer_S6() -> None:
-    world = World().add(slurm_node("n1"))
-    outcome = await push_one(world, drain, Done)
-    assert order_of(outcome) == world.now_s
+    slurm = SlurmNodes().add(slurm_node("n1"))
+    outcome = await push_one(slurm, drain, Done)
+    assert order_of(outcome) == slurm.now_s
 
 
 async def test_a_state_computed_from_a_drain_is_marked_as_assumed_S6() -> None:
     """Jobs may have started between read and drain."""
-    world = World().add(slurm_node("n1"))
-    drained, already = [(await push(world, drain))[0] for _ in range(2)]
+    slurm = SlurmNodes().add(slurm_node("n1"))
+    drained, already = [(await push(slurm, drain))[0] for _ in range(2)]
     assert [shown(drained).assumed, shown(already).assumed] == [True, False]
-    (marked,) = await push(world, mark)
+    (marked,) = await push(slurm, mark)
     assert not shown(marked).assumed
 
 
 async def test_the_later_result_of_two_writes_on_one_node_shows_both() -> None:
-    world = World().add(slurm_node("n1"))
-    first, second = await push(world, drain, mark)
-    assert world.nodes["n1"] == slurm_node("n1", "IDLE", "DRAIN", reason=CORDONED, comment=MARK)
-    assert seen(max(first, second, key=order_of)) == world.nodes["n1"]
+    slurm = SlurmNodes().add(slurm_node("n1"))
+    first, second = await push(slurm, drain, mark)
+    assert slurm.nodes["n1"] == slurm_node("n1", "IDLE", "DRAIN", reason=CORDONED, comment=MARK)
+    assert seen(max(first, second, key=order_of)) == slurm.nodes["n1"]
 
 
-class Interrupted(World):
+class Interrupted(SlurmNodes):
     """While a mark is on its way, another batch drains the node."""
 
     async def call(self, call: SlurmCall) -> SlurmResponse | SlurmError:
@@ -386,38 +386,38 @@ class Interrupted(World):
 
 
 async def test_a_drain_of_another_batch_is_kept_in_the_result() -> None:
-    world = Interrupted().add(slurm_node("n1"))
-    world.writer = SlurmPush(world, world.clock)
-    (outcome,) = await world.writer.push([mark])
-    assert seen(outcome) == world.nodes["n1"]
-    assert "DRAIN" in world.nodes["n1"].state
+    slurm = Interrupted().add(slurm_node("n1"))
+    slurm.writer = SlurmPush(slurm, slurm.clock)
+    (outcome,) = await slurm.writer.push([mark])
+    assert seen(outcome) == slurm.nodes["n1"]
+    assert "DRAIN" in slurm.nodes["n1"].state
 
 
 async def test_a_read_after_a_write_counts_more_than_the_write() -> None:
-    world = World().add(slurm_node("n1"))
-    writer = SlurmPush(world, world.clock)
+    slurm = SlurmNodes().add(slurm_node("n1"))
+    writer = SlurmPush(slurm, slurm.clock)
     await writer.push([drain])
-    world.add(slurm_node("n1", "MIXED"))
+    slurm.add(slurm_node("n1", "MIXED"))
     (outcome,) = await writer.push([mark])
     assert seen(outcome) == slurm_node("n1", "MIXED", comment=MARK)
 
 
 async def test_marks_leave_connections_free_for_drains() -> None:
     """At the first start there are thousands of marks."""
-    world = World().add(slurm_node("n1"), slurm_node("n2"))
-    await push(world, mark, SetComment("n2", MARK))
-    assert all(call.bulk for call in world.calls if call.path != "nodes/")
+    slurm = SlurmNodes().add(slurm_node("n1"), slurm_node("n2"))
+    await push(slurm, mark, SetComment("n2", MARK))
+    assert all(call.bulk for call in slurm.calls if call.path != "nodes/")
 
 
 async def test_an_action_on_kubernetes_is_refused() -> None:
     event = RecordEvent(Reference("Node", "", "n1", "u"), "Normal", "X", "y")
-    world = World()
-    outcomes = await SlurmPush(world, world.clock).push([event])
+    slurm = SlurmNodes()
+    outcomes = await SlurmPush(slurm, slurm.clock).push([event])
     assert [type(outcome) for outcome in outcomes] == [Refused]
-    assert world.asked == []
+    assert slurm.asked == []
 
 
 async def test_an_empty_batch_sends_no_request() -> None:
-    world = World()
-    assert await push(world) == []
-    assert world.asked == []
+    slurm = SlurmNodes()
+    assert await push(slurm) == []
+    assert slurm.asked == []

@@ -15,7 +15,7 @@ from sunk_sync.slurm.decode.jobs import JobRecord, job_of
 from sunk_sync.slurm.read.job_owners import JobOwners
 from sunk_sync.slurm.read.one_job import Enough, Found, JobFinder, pays_whole
 from tests.slurm.listed import reader_of
-from tests.slurm.recorded.job_world import JobWorld, identity_of, is_mine
+from tests.slurm.recorded.slurm_jobs import SlurmJobs, identity_of, is_mine
 
 TASKS = 12
 ARRAY = Identity("c1", "s1", uids=tuple(f"u{task}" for task in range(TASKS)))
@@ -27,16 +27,16 @@ class Looks:
     """Reads of tasks of a new array whose first tasks have started."""
 
     def __init__(self, *, started: int) -> None:
-        self.world = JobWorld()
+        self.slurm = SlurmJobs()
         self.job_owners = JobOwners(is_mine)
-        self.look = JobFinder(self.world, self.world.clock, job_owners=self.job_owners)
-        self.world.add(ARRAY)
+        self.look = JobFinder(self.slurm, self.slurm.clock, job_owners=self.job_owners)
+        self.slurm.add(ARRAY)
         self.job_owners.learn_array(JobRecord(number=1, array=1, identity=ARRAY, state=PENDING))
         self.start(started)
 
     def start(self, count: int) -> None:
         for task in range(count):
-            self.world.start(self.world.records[1], "n1", task=task)
+            self.slurm.start(self.slurm.records[1], "n1", task=task)
 
     def know(self, *tasks: int) -> None:
         """Learn these running tasks under their present numbers."""
@@ -53,12 +53,12 @@ class Looks:
 
     async def asked_again(self, enough: Enough, *tasks: int) -> bool:
         """Whether reads with that demand send a request; all are answered."""
-        before = len(self.world.asked)
+        before = len(self.slurm.asked)
         found = await asyncio.gather(*(self.look.find(f"1_{task}", enough) for task in tasks))
         assert [one.job.slurm_nodes for one in found if isinstance(one, Found) and one.job] == [
             ("n1",) for _ in tasks
         ]
-        return len(self.world.asked) > before
+        return len(self.slurm.asked) > before
 
 
 class Kept:
@@ -89,7 +89,7 @@ async def test_reads_at_one_time_share_requests(tasks: tuple[int, ...], reads: l
     assert [one.job.slurm_nodes for one in found if one.job] == [
         ("n1",) if task < 10 else () for task in tasks
     ]
-    asked = looks.world.asked
+    asked = looks.slurm.asked
     assert sorted(one for one in asked if one != STATES) == reads
     assert asked.count(STATES) == 1 + (11 in tasks)
 
@@ -98,18 +98,18 @@ async def test_the_whole_array_is_read_if_most_running_tasks_were_never_read() -
     looks = Looks(started=10)
     looks.know(2, 3)
     await looks.at(4, 5)
-    assert looks.world.asked == [STATES, "GET job/1"]
+    assert looks.slurm.asked == [STATES, "GET job/1"]
     few = Looks(started=10)
     few.know(2, 3, 6)
     await few.at(4, 5)
-    assert few.world.asked == [STATES, "GET job/6", "GET job/7"]
+    assert few.slurm.asked == [STATES, "GET job/6", "GET job/7"]
 
 
 async def test_a_read_of_the_last_task_to_start_answers_for_all_tasks() -> None:
     looks = Looks(started=TASKS)
     looks.know(*range(4, TASKS - 1))
     await looks.at(2, 3)
-    assert looks.world.asked == [STATES, "GET job/1"]
+    assert looks.slurm.asked == [STATES, "GET job/1"]
     assert not await looks.asked_again(Enough(0.0), *range(TASKS))
 
 
@@ -134,7 +134,7 @@ async def test_a_task_without_its_number_is_read_as_array_F2(*, taken: bool, kno
     another job.
     """
     looks = Looks(started=10)
-    records = looks.world.records
+    records = looks.slurm.records
     if known:
         looks.know(2)
 
@@ -143,10 +143,10 @@ async def test_a_task_without_its_number_is_read_as_array_F2(*, taken: bool, kno
             records[1].waiting = sorted([*records[1].waiting, 2])
             del records[4]
             if taken:
-                looks.world.next_id = 4
-                looks.world.add(identity_of("another"))
+                looks.slurm.next_id = 4
+                looks.slurm.add(identity_of("another"))
 
-    looks.world.before = lose
+    looks.slurm.before = lose
     (found,) = await looks.at(2)
     assert found.job is not None
     assert (found.job.job_id, found.job.state) == ("1_2", PENDING)
@@ -156,7 +156,7 @@ async def test_a_task_without_its_number_is_read_as_array_F2(*, taken: bool, kno
 async def test_a_task_that_slurm_forgot_is_gone() -> None:
     looks = Looks(started=TASKS)
     looks.know(2)
-    looks.world.records.clear()
+    looks.slurm.records.clear()
     (found,) = await looks.at(2)
     assert found.job is None
     assert looks.job_owners.at("1_2") is None
@@ -175,25 +175,25 @@ async def test_a_read_under_way_answers_a_later_read_that_demands_less() -> None
 
     def ask_meanwhile(line: str) -> None:
         if line == "GET job/4" and not late:
-            late.append(asyncio.ensure_future(looks.asked_again(Enough(looks.world.now_s, 0), 2)))
+            late.append(asyncio.ensure_future(looks.asked_again(Enough(looks.slurm.now_s, 0), 2)))
 
     looks.know(*range(3, 10))
-    looks.world.before = ask_meanwhile
+    looks.slurm.before = ask_meanwhile
     await looks.at(2)
     await asyncio.gather(*late)
-    assert looks.world.asked == [STATES, "GET job/4"]
+    assert looks.slurm.asked == [STATES, "GET job/4"]
 
 
 async def test_an_answer_reports_all_tasks_it_shows_and_the_poll_does_not_read_them_again() -> None:
     looks = Looks(started=0)
-    reader = await reader_of(looks.world, job_owners=looks.job_owners)
+    reader = await reader_of(looks.slurm, job_owners=looks.job_owners)
     looks.start(TASKS)
     (found,) = await looks.at(TASKS - 1)
     rows = [one.row for one in found.news if isinstance(one, Observed)]
-    told = {row.job_id: row for row in rows if isinstance(row, Job)}
-    assert next(iter(told)) == f"1_{TASKS - 1}"
-    assert told.keys() == {f"1_{task}" for task in range(TASKS)}
-    assert await reader.look() == told
+    reported = {row.job_id: row for row in rows if isinstance(row, Job)}
+    assert next(iter(reported)) == f"1_{TASKS - 1}"
+    assert reported.keys() == {f"1_{task}" for task in range(TASKS)}
+    assert await reader.look() == reported
     assert reader.read == []
 
 
@@ -205,23 +205,23 @@ async def test_a_read_does_not_share_one_that_began_before_it() -> None:
         if line.startswith("GET job/") and not late:
             late.append(asyncio.ensure_future(looks.at(2)))
 
-    looks.world.before = ask_meanwhile
+    looks.slurm.before = ask_meanwhile
     (first,) = await looks.at(2)
     ((second,),) = await asyncio.gather(*late)
-    assert looks.world.asked == [STATES, "GET job/4"] * 2
+    assert looks.slurm.asked == [STATES, "GET job/4"] * 2
     assert second.asked_s > first.asked_s
 
 
 async def test_a_read_that_waited_for_a_cancelled_one_reads_itself() -> None:
     looks = Looks(started=10)
     first = asyncio.ensure_future(looks.at(2))
-    hangs = looks.world.read_records
+    hangs = looks.slurm.read_records
 
     async def hang(*_: object) -> object:
-        looks.world.read_records = hangs  # type: ignore[method-assign]
+        looks.slurm.read_records = hangs  # type: ignore[method-assign]
         return await asyncio.Event().wait()
 
-    looks.world.read_records = hang  # type: ignore[method-assign,assignment]
+    looks.slurm.read_records = hang  # type: ignore[method-assign,assignment]
     second = asyncio.ensure_future(looks.at(3))
     for _ in range(5):
         await asyncio.sleep(0)
@@ -233,22 +233,22 @@ async def test_a_read_that_waited_for_a_cancelled_one_reads_itself() -> None:
 
 async def test_all_who_share_a_failed_read_get_the_failure() -> None:
     looks = Looks(started=10)
-    looks.world.before = lambda line: SlurmError("timeout", "x") if line == STATES else None
+    looks.slurm.before = lambda line: SlurmError("timeout", "x") if line == STATES else None
     found = await asyncio.gather(*(looks.look.find(f"1_{task}") for task in (1, 2)))
     assert [type(one) for one in found] == [SlurmError, SlurmError]
-    assert looks.world.asked == [STATES]
+    assert looks.slurm.asked == [STATES]
 
 
 async def test_a_read_newer_than_the_listing_under_way_is_kept_for_the_next_one() -> None:
     looks = Looks(started=0)
-    reader = await reader_of(looks.world, job_owners=looks.job_owners)
-    begun_s = looks.world.now_s
-    looks.world.start(looks.world.records[1], "n1", task=2)
+    reader = await reader_of(looks.slurm, job_owners=looks.job_owners)
+    begun_s = looks.slurm.now_s
+    looks.slurm.start(looks.slurm.records[1], "n1", task=2)
     await looks.at(2)
     looks.job_owners.find_started(set(), asked_s=begun_s)
     assert (await reader.look())["1_2"].slurm_nodes == ("n1",)
     assert reader.read == []
-    looks.job_owners.find_started(set(), asked_s=looks.world.now_s)
+    looks.job_owners.find_started(set(), asked_s=looks.slurm.now_s)
     assert not looks.job_owners._started
 
 
@@ -261,10 +261,10 @@ def test_an_array_is_read_whole_for_most_of_its_tasks(wanted: int, of: int, pays
 
 async def test_a_late_read_undoes_no_newer_listing_P11(monkeypatch: pytest.MonkeyPatch) -> None:
     """In seed 216152 the job was reported as running, and its Pod was bound."""
-    world = JobWorld()
-    record = world.start(world.add(identity_of("u1")), "n1")
-    reader = await reader_of(world)
-    at_once, asked, released = world.read_records, asyncio.Event(), asyncio.Event()
+    slurm = SlurmJobs()
+    record = slurm.start(slurm.add(identity_of("u1")), "n1")
+    reader = await reader_of(slurm)
+    at_once, asked, released = slurm.read_records, asyncio.Event(), asyncio.Event()
 
     async def late(call: SlurmCall, name: str, take: Take) -> SlurmResponse | SlurmError:
         kept = Kept()
@@ -275,8 +275,8 @@ async def test_a_late_read_undoes_no_newer_listing_P11(monkeypatch: pytest.Monke
         return answer
 
     with monkeypatch.context() as patch:
-        patch.setattr(world, "read_records", late)
-        look = JobFinder(world, world.clock, job_owners=reader.job_owners)
+        patch.setattr(slurm, "read_records", late)
+        look = JobFinder(slurm, slurm.clock, job_owners=reader.job_owners)
         looking = asyncio.ensure_future(look.find("1"))
         await asked.wait()
     record.state = ["NODE_FAIL"]
@@ -293,11 +293,11 @@ async def test_a_late_read_undoes_no_newer_listing_P11(monkeypatch: pytest.Monke
 
 async def test_half_an_answer_undoes_no_start_P18(monkeypatch: pytest.MonkeyPatch) -> None:
     """In seed 220714 its job was cancelled as that of a Pod bound elsewhere."""
-    world = JobWorld()
-    array = world.add(ARRAY)
-    reader = await reader_of(world, refresh_every=1)
-    look = JobFinder(world, world.clock, job_owners=reader.job_owners)
-    at_once = world.read_records
+    slurm = SlurmJobs()
+    array = slurm.add(ARRAY)
+    reader = await reader_of(slurm, refresh_every=1)
+    look = JobFinder(slurm, slurm.clock, job_owners=reader.job_owners)
+    at_once = slurm.read_records
     found: list[Found | SlurmError] = []
 
     async def cut(call: SlurmCall, name: str, take: Take) -> SlurmResponse | SlurmError:
@@ -306,16 +306,16 @@ async def test_half_an_answer_undoes_no_start_P18(monkeypatch: pytest.MonkeyPatc
         answer = await at_once(call, name, kept.keep)
         if call.path == "jobs/state/":
             await kept.hand_to(take)
-            monkeypatch.setattr(world, "read_records", at_once)
-            world.start(array, "n1", task=0)
+            monkeypatch.setattr(slurm, "read_records", at_once)
+            slurm.start(array, "n1", task=0)
             found.append(await look.find("1_0"))
-            monkeypatch.setattr(world, "read_records", cut)
+            monkeypatch.setattr(slurm, "read_records", cut)
             return answer
         pieces, asked_s = kept.pieces[0]
         await take(pieces[:1], asked_s)
         return SlurmError("broken", "connection reset in the middle")
 
-    monkeypatch.setattr(world, "read_records", cut)
+    monkeypatch.setattr(slurm, "read_records", cut)
     unread = replace(reader.job_owners.ours["1_2"], state=frozenset({"SUSPENDED"}))
     reader.job_owners.keep("1_2", unread)
     reader.news.clear()
@@ -325,7 +325,7 @@ async def test_half_an_answer_undoes_no_start_P18(monkeypatch: pytest.MonkeyPatc
     assert seen.job is not None
     assert seen.job.state == {"RUNNING"}
     news = [one for one in reader.news if isinstance(one, Observed)]
-    told = {one.row.job_id: (one.row, one.order) for one in news if isinstance(one.row, Job)}
-    assert told["1_1"][0].state == {"PENDING"}
-    job, order = told.get("1_0", (seen.job, seen.asked_s))
+    reported = {one.row.job_id: (one.row, one.order) for one in news if isinstance(one.row, Job)}
+    assert reported["1_1"][0].state == {"PENDING"}
+    job, order = reported.get("1_0", (seen.job, seen.asked_s))
     assert "RUNNING" in job.state or order < seen.asked_s

@@ -30,9 +30,9 @@ SILENT = {"EXTERNAL", "CLOUD", "RESUME", "DYNAMIC_FUTURE", "DYNAMIC_NORM", "BLOC
 
 
 def test_every_state_that_slurm_can_spell_is_known_M1() -> None:
-    told = set(BASE_STATES) | set(FLAGS)
-    assert set(SPELLINGS) - told == SILENT | {"REBOOT_CANCELED"}
-    assert told <= set(SPELLINGS)
+    known = set(BASE_STATES) | set(FLAGS)
+    assert set(SPELLINGS) - known == SILENT | {"REBOOT_CANCELED"}
+    assert known <= set(SPELLINGS)
 
 
 def test_the_suffixes_of_conditions_are_those_of_SUNK_and_some_more_M1() -> None:

@@ -79,7 +79,7 @@ def test_a_write_is_one_line_and_counted_and_timed(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("action", "told"),
+    ("action", "reported"),
     [
         (act.Undrain("n1", "lifted, was k8s: x"), {"action": "undrain", "slurm_node": "n1"}),
         (act.SetComment("n1", "{}"), {"action": "set-comment", "slurm_node": "n1"}),
@@ -98,11 +98,13 @@ def test_a_write_is_one_line_and_counted_and_timed(bench: Bench) -> None:
         ),
     ],
 )
-def test_a_line_names_its_object(bench: Bench, action: act.Action, told: dict[str, str]) -> None:
+def test_a_line_names_its_object(
+    bench: Bench, action: act.Action, reported: dict[str, str]
+) -> None:
     """`node` is the Kubernetes Node, `slurm_node` the node of Slurm."""
     bench.telemetry.wrote(action, Done(action), "b", 0.1)
     (line,) = bench.lines()
-    assert told.items() <= line.items()
+    assert reported.items() <= line.items()
 
 
 def test_reads_are_logged_only_at_level_debug() -> None:

@@ -23,7 +23,7 @@ def slurm_node(name: str, *state: str, reason: str = "", comment: str = "") -> S
 
 
 @dataclass
-class World:
+class SlurmNodes:
     """Its nodes, the requests it received, and its failures.
 
     `before` is called with each request before it is answered: a test changes nodes there, or

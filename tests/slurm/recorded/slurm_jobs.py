@@ -77,7 +77,7 @@ class Record:
 
 
 @dataclass
-class JobWorld:
+class SlurmJobs:
     """Its records, the requests it received, and its failures.
 
     `before` is called with each request before it is answered: a test changes records there, or
@@ -239,11 +239,11 @@ class JobWorld:
 
 def with_job(
     uid: str = "u1", state: str = "PENDING", *, identity: Identity | None = None, **fields: Any
-) -> JobWorld:
+) -> SlurmJobs:
     """Return a Slurm that has the job of this Pod."""
-    world = JobWorld(**fields)
-    world.add(identity or identity_of(uid), state, name=name_of(uid))
-    return world
+    slurm = SlurmJobs(**fields)
+    slurm.add(identity or identity_of(uid), state, name=name_of(uid))
+    return slurm
 
 
 def _status(job_id: str, code: int) -> dict[str, Any]:
