@@ -178,15 +178,15 @@ def user_without_an_account(jobs: Jobs) -> Waiting:
 
 
 REFUSALS = (
-    Refusal(2045, "an account that is none", {"account": "nope"}),
+    Refusal(2045, "an unknown account", {"account": "nope"}),
     Refusal(2045, "an account of others", {"account": "empty", **ALICE}),
     Refusal(2045, "a user without an account", {"user_id": "1002", "group_id": "1002"}),
-    Refusal(2045, "at once: an account that is none", {"account": "nope"}, kind="allocate"),
-    Refusal(2066, "a QOS that is none", {"qos": "nope"}),
+    Refusal(2045, "at once: an unknown account", {"account": "nope"}, kind="allocate"),
+    Refusal(2066, "an unknown QOS", {"qos": "nope"}),
     Refusal(2066, "a QOS of others", {"qos": "spare", **ALICE}),
-    Refusal(2050, "a job more than the QOS takes", {"qos": "full"}),
-    Refusal(2050, "a job more than the account takes", {"account": "empty"}),
-    Refusal(2050, "more than a QOS takes that says so at once", {"qos": "never", **ASKED}),
+    Refusal(2050, "one job more than the QOS allows", {"qos": "full"}),
+    Refusal(2050, "one job more than the account allows", {"account": "empty"}),
+    Refusal(2050, "over a QOS with DenyOnLimit", {"qos": "never", **ASKED}),
     Refusal(2050, "at once: over a limit", {"qos": "q0", **ASKED}, kind="allocate"),
 )
 

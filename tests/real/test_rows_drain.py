@@ -1,7 +1,4 @@
-"""Rows S0 to S12 with the real servers: what Kubernetes requires of Slurm.
-
-Results are read from slurmctld and the API server, never from our own log alone.
-"""
+"""Rows S0 to S12 with the real servers: what Kubernetes requires of Slurm."""
 
 from collections.abc import Callable
 

@@ -1,7 +1,4 @@
-"""Rows G1 to G7 with the real servers: Pods that start and end together.
-
-Results are read from slurmctld and the API server, never from our own log alone.
-"""
+"""Rows G1 to G7 with the real servers: Pods that start and end together."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

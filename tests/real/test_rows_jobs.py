@@ -1,7 +1,4 @@
-"""Rows P14 to P31 with the real servers: from a job to its Pod, and who may end what.
-
-Results are read from slurmctld and the API server, never from our own log alone.
-"""
+"""Rows P14 to P31 with the real servers: from a job to its Pod, and who may end what."""
 
 import json
 import time

@@ -1,7 +1,4 @@
-"""Rows P1 to P13 with the real servers: from a Pod to its Node.
-
-Results are read from slurmctld and the API server, never from our own log alone.
-"""
+"""Rows P1 to P13 with the real servers: from a Pod to its Node."""
 
 import time
 from typing import Any
