@@ -105,7 +105,7 @@ BROKEN: dict[str, Broken] = {
         (), {"quiet", "rest", "surprise"},
     ),
     "deletions are ignored (F3)": (
-        [(Reading, "_deleted", lambda *_: None)], ("a pod is gone",), {"rest", "scenario"},
+        [(Reading, "_deleted", lambda *_: None)], ("a node is gone",), {"rest", "scenario"},
     ),
     "an answer hides that its Pod left the selector": (
         [(Table, "remove", lambda *_, **__: None)], ("a node is gone",), {"rest", "scenario"},
