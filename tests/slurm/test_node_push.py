@@ -316,7 +316,7 @@ async def test_a_read_reaches_the_graph_before_its_write_is_answered_S6() -> Non
 
     Found by the simulator (seed 9021353).
     """
-    world = World().add(slurm_node("n1"))
+    world = SlurmNodes().add(slurm_node("n1"))
     events: list[tuple[str, object]] = []
 
     async def tell(news: Sequence[News]) -> None:
