@@ -27,8 +27,8 @@ MANY, FEW = 10_000, 1_000
 EVENTS = 1000
 ROUNDS = 12
 PIECE_BYTES = 64 << 10
-LIMIT_US = 25.0
-GROWTH_MAX = 1.2
+LIMIT_US = 60.0
+GROWTH_MAX = 1.5
 
 Events = Sequence[bytes]
 Make = Callable[[HostCore, Sequence[bytes], bool], Events]

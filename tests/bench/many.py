@@ -19,7 +19,7 @@ from tests.bench.pod_core import IDLE, MIXED, PENDING, RUNNING, PodCore
 MANY, FEW = (20_000, 5_000), (2_000, 500)
 EVENTS = 400
 ROUNDS = 60
-LIMIT_US = 30.0
+LIMIT_US = 60.0
 GROWTH_MAX_US = 7.0
 """Limit of the growth from a tenth of the Pods to all.
 
