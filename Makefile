@@ -43,7 +43,7 @@ test-real: $(READY) testbed ## run the tests with real Kubernetes and Slurm serv
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-real-old test-real-new
 	$(MAKE) --no-print-directory test-real-again
 
-REAL = $(BIN)/python -m pytest -m real --dist loadfile tests/real -o cache_dir=.pytest_cache
+REAL = $(BIN)/python -m pytest -m real --dist loadfile tests/real tests/chart -o cache_dir=.pytest_cache
 test-real-old: WHICH := -k "24.11" -n 2
 test-real-new: WHICH := -k "not 24.11" -n 2
 test-real-old test-real-new: $(READY)

@@ -1,4 +1,4 @@
-"""The manifests: a reason for each verb of a role, and a restricted Pod."""
+"""The manifests of the chart: a reason for each verb of a role, and a restricted Pod."""
 
 import re
 from collections.abc import Iterator
@@ -10,19 +10,19 @@ import yaml
 
 from sunk_sync.kube.rbac import ALL_PODS, PERMISSIONS
 from sunk_sync.kube.write.hooks_key import secret_name
-from sunk_sync.settings.model import variable_of
-from sunk_sync.settings.sources import load
+from sunk_sync.settings.model import Settings
+from sunk_sync.settings.sources import CONFIG_VARIABLE, load
 
 FOLDER = Path(__file__).parent.parent / "deploy" / "manifests"
 OWN = "slurm"
 WHERE = {
-    ("ClusterRole", "sunk-sync"): "cluster",
+    ("ClusterRole", "sunk-sync-slurm"): "cluster",
     ("Role", "sunk-sync-slurmd"): "slurmd",
     ("Role", "sunk-sync-work"): "work",
     ("Role", "sunk-sync-scheduler"): "work",
     ("Role", "sunk-sync"): "own",
     ("Role", "sunk-sync-hooks-key"): "own",
-    ("Role", "sunk-sync-events"): "default",
+    ("Role", "sunk-sync-events-slurm"): "default",
 }
 READING_AND_MARKING = {"get", "list", "watch", "patch", "create"}
 
@@ -52,6 +52,28 @@ def container() -> Document:
     (only,) = pod_spec()["containers"]
     assert isinstance(only, dict)
     return only
+
+
+def config() -> dict[str, str]:
+    """The file with the settings of the process."""
+    (found,) = of_kind("ConfigMap")
+    values: dict[str, str] = yaml.safe_load(found["data"]["config.yaml"])
+    return values
+
+
+def mounts() -> dict[str, Path]:
+    """Where each volume is mounted."""
+    assert all("subPath" not in mount for mount in container()["volumeMounts"])
+    return {mount["name"]: Path(mount["mountPath"]) for mount in container()["volumeMounts"]}
+
+
+def settings_in(folder: Path) -> Settings:
+    """Load the settings as the process does, with its token in this folder."""
+    (folder / "token").write_text("x")
+    file = folder / "config.yaml"
+    changed = {**config(), "slurm-auth-token-file": str(folder / "token")}
+    file.write_text(yaml.safe_dump(changed))
+    return load({}, {CONFIG_VARIABLE: str(file)}, OWN)
 
 
 def granted() -> set[tuple[str, str, str, str]]:
@@ -163,19 +185,21 @@ def test_service_links_are_off() -> None:
 
 def test_the_token_is_in_a_mounted_folder_without_subPath() -> None:
     """With a subPath a renewed Secret stays invisible; an argument would be visible in ps."""
-    (mount,) = container()["volumeMounts"]
-    assert "subPath" not in mount
+    assert Path(config()["slurm-auth-token-file"]).parent == mounts()["token"]
+
+
+def test_the_settings_are_a_mounted_file() -> None:
+    """Not arguments: `kubectl exec … sunk-sync doctor` then has the same settings."""
     variables = {one["name"]: one["value"] for one in container()["env"]}
-    file = variables[variable_of("slurm_auth_token_file")]
-    assert Path(file).parent == Path(mount["mountPath"])
+    assert Path(variables[CONFIG_VARIABLE]) == mounts()["config"] / "config.yaml"
+    assert container()["args"] == ["run"]
 
 
 def test_the_secret_of_the_hooks_key_is_empty_and_named_after_the_cluster() -> None:
     """The process fills it, and applying it again keeps the key."""
     (secret,) = of_kind("Secret")
-    variables = {one["name"]: one["value"] for one in container()["env"]}
-    assert variable_of("hooks_key_file") not in variables
-    assert secret["metadata"]["name"] == secret_name(variables[variable_of("cluster_name")])
+    assert "hooks-key-file" not in config()
+    assert secret["metadata"]["name"] == secret_name(config()["cluster-name"])
     assert secret["metadata"]["namespace"] == OWN
     assert not {"data", "stringData", "immutable"} & secret.keys()
 
@@ -189,10 +213,7 @@ def test_only_the_secret_of_the_hooks_key_can_be_read_and_written() -> None:
 
 
 def test_the_settings_of_the_deployment_are_valid_and_fit_its_ports(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("x")
-    environment = {one["name"]: one["value"] for one in container()["env"]}
-    environment[variable_of("slurm_auth_token_file")] = str(tmp_path / "token")
-    settings = load({}, environment, OWN)
+    settings = settings_in(tmp_path)
     assert settings.slurmd_namespace == (OWN,)
     assert settings.metrics_bind_address is not None
     assert settings.health_probe_bind_address is not None
@@ -209,7 +230,9 @@ def test_each_probe_has_its_own_path(probe: str, path: str) -> None:
     assert asked == {"path": path, "port": "health"}
 
 
-def test_the_services_select_the_pods_and_the_hooks_also_before_they_are_ready() -> None:
+def test_the_services_select_the_pods_and_the_hooks_also_before_they_are_ready(
+    tmp_path: Path,
+) -> None:
     metrics, hooks = of_kind("Service")
     (deployment,) = of_kind("Deployment")
     labels = deployment["spec"]["template"]["metadata"]["labels"]
@@ -217,7 +240,7 @@ def test_the_services_select_the_pods_and_the_hooks_also_before_they_are_ready()
         assert service["spec"]["selector"].items() <= labels.items()
         assert service["spec"]["ports"][0]["targetPort"] == port
     assert hooks["spec"]["publishNotReadyAddresses"] is True
-    settings = load({}, {}, OWN)
+    settings = settings_in(tmp_path)
     where = f"{hooks['metadata']['name']}.{hooks['metadata']['namespace']}.svc"
     assert settings.hooks_url == f"http://{where}:{hooks['spec']['ports'][0]['port']}"
     assert labels["app.kubernetes.io/component"] != "slurmd"

@@ -10,8 +10,8 @@ import pytest
 from tests.real.service import Service
 from tests.real.stage import Host, Stage
 from tests.real.testbed import Bed, KubeServer, SlurmServer
-from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
-from tests.real.testbed.requirements import why_not
+from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES, chart_tools
+from tests.real.testbed.requirements import why_not, why_not_built
 from tests.real.testbed.sandbox import sweep
 from tests.real.workloads import PodStage
 
@@ -21,12 +21,20 @@ SHOWN_LINES = 30
 
 def require(*, kube: str | None = None, slurm: str | None = None, scheduler: bool = False) -> None:
     """Skip if these servers cannot run; in CI fail instead."""
-    reason = why_not(kube=kube, slurm=slurm, scheduler=scheduler)
+    _skip(why_not(kube=kube, slurm=slurm, scheduler=scheduler))
+    sweep()
+
+
+def require_helm() -> None:
+    """Skip if the tools of the chart are not built; in CI fail instead. They need no root."""
+    _skip(why_not_built([chart_tools()]))
+
+
+def _skip(reason: str | None) -> None:
     if reason and os.environ.get("CI"):
         pytest.fail(reason)
     if reason:
         pytest.skip(reason)
-    sweep()
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.real.conftest import require
+from tests.real.conftest import require, require_helm
 from tests.real.testbed import (
     Bed,
     BedError,
@@ -388,6 +388,7 @@ def test_ports_are_never_given_twice() -> None:
 
 def test_a_second_build_costs_nothing() -> None:
     require(kube=KUBE_DEFAULT, slurm="26.05")
+    require_helm()
     start_s = time.monotonic()
     with Progress() as progress:
         build(KUBE_DEFAULT, ["26.05"], progress)

@@ -35,8 +35,9 @@ def build(kube: str | None, slurm: Sequence[str], progress: Progress) -> None:
         partial(_require_debian_for, slurm, progress),
         partial(debian.require_command, "openssl", "openssl", progress),
     )
-    # The scheduler reuses the compiled packages of the other servers, so it is built after them.
-    lanes = [_kube_jobs(kube, progress), *([job] for job in _slurm_jobs(slurm, progress))]
+    # The scheduler and helm reuse the compiled packages of the servers: they are built after them.
+    go = [*_kube_jobs(kube, progress), *_chart_jobs(progress)]
+    lanes = [go, *([job] for job in _slurm_jobs(slurm, progress))]
     with ThreadPoolExecutor(len(lanes)) as threads:
         results = [threads.submit(_ensure_each, lane) for lane in lanes]
         try:
@@ -46,7 +47,7 @@ def build(kube: str | None, slurm: Sequence[str], progress: Progress) -> None:
             for process in list(_running):
                 process.kill()
             raise
-    for artifact in [*_kube_artifacts(kube), *map(cache.slurm, slurm)]:
+    for artifact in [*_go_artifacts(kube), *map(cache.slurm, slurm)]:
         version = (artifact.path / VERSION_FILE).read_text().strip()
         progress.say(artifact.name, f"{version}, in {artifact.path}")
 
@@ -95,6 +96,10 @@ def _kube_artifacts(version: str | None) -> list[Artifact]:
     return [cache.kube(version), cache.kube_scheduler(version)] if version else []
 
 
+def _go_artifacts(kube: str | None) -> list[Artifact]:
+    return [*_kube_artifacts(kube), cache.chart_tools()]
+
+
 def _kube_jobs(version: str | None, progress: Progress) -> list[Job]:
     if version is None:
         return []
@@ -106,8 +111,13 @@ def _kube_jobs(version: str | None, progress: Progress) -> list[Job]:
     ]
 
 
+def _chart_jobs(progress: Progress) -> list[Job]:
+    artifact = cache.chart_tools()
+    return [] if artifact.built else [(artifact, partial(_build_chart_tools, progress))]
+
+
 def _require_go_for(version: str | None) -> None:
-    if all(artifact.built for artifact in _kube_artifacts(version)):
+    if all(artifact.built for artifact in _go_artifacts(version)):
         return
     go = shutil.which("go")
     cure = "install Go 1.21 or later and put it on PATH (Debian 13: apt-get install golang-go)"
@@ -125,7 +135,7 @@ def _build_kube(version: str, progress: Progress, part: Path) -> None:
     for command in KUBE_COMMANDS:
         _build_command(version, command, progress, part)
     with progress.step(artifact.name, "building etcd") as step:
-        etcd = _go_build(version, ["-s -w"], part / "etcd", ETCD_PACKAGE)
+        etcd = _go_build(artifact.name, ["-s -w"], part / "etcd", ETCD_PACKAGE)
         run_logged(etcd, artifact.log, step.see)
     versions = [
         _first_line(part / "kube-apiserver", "--version"),
@@ -147,11 +157,26 @@ def _build_command(version: str, command: str, progress: Progress, part: Path) -
     flags = ["-s -w", *(f"-X {in_version}.{key}={value}" for key, value in values.items())]
     with progress.step(artifact.name, f"building {command}") as step:
         package = f"k8s.io/kubernetes/cmd/{command}"
-        run_logged(_go_build(version, flags, part / command, package), artifact.log, step.see)
+        build = _go_build(artifact.name, flags, part / command, package)
+        run_logged(build, artifact.log, step.see)
 
 
-def _go_build(version: str, flags: Sequence[str], out: Path, package: str) -> list[str | Path]:
-    module = cache.GO / f"kube-{version}"
+def _build_chart_tools(progress: Progress, part: Path) -> None:
+    artifact = cache.chart_tools()
+    flags = ["-s -w", *(f"-X {name}={value}" for name, value in cache.HELM_VALUES.items())]
+    for command, package in cache.CHART_TOOLS.items():
+        with progress.step(artifact.name, f"building {command}") as step:
+            build = _go_build(artifact.name, flags, part / command, package)
+            run_logged(build, artifact.log, step.see)
+    modules = (cache.GO / artifact.name / "go.mod").read_text()
+    versions = re.findall(r"(helm|kubeconform)(?:/v3)? (v[0-9.]+)", modules)
+    said = ", ".join(" ".join(found) for found in versions)
+    (part / VERSION_FILE).write_text(said + "\n")
+
+
+def _go_build(name: str, flags: Sequence[str], out: Path, package: str) -> list[str | Path]:
+    """`name` is a folder of cache.GO."""
+    module = cache.GO / name
     # Read only: exactly the versions of go.mod with the hashes of go.sum, or an error.
     build = ["build", "-v", "-mod=readonly", "-buildvcs=false", "-ldflags", " ".join(flags)]
     return ["go", "-C", module, *build, "-o", out, package]

@@ -15,6 +15,17 @@ from tests.real.testbed.accounting import MAKE_DATABASE
 GO = Path(__file__).parents[1] / "go"
 KUBE_VERSIONS = ("1.35.4", "1.30.14")
 KUBE_DEFAULT = os.environ.get("KUBE") or KUBE_VERSIONS[0]
+CHART_TOOLS = {
+    "helm": "helm.sh/helm/v3/cmd/helm",
+    "kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform",
+}
+# The Kubernetes of `helm template`; without these helm renders for 1.20.
+HELM_VALUES = {
+    "helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor": "1",
+    "helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor": "35",
+    "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMajor": "1",
+    "helm.sh/helm/v3/pkg/lint/rules.k8sVersionMinor": "35",
+}
 # Debian suites change: the build checks the version that the suite provides.
 SLURM_SUITES = {"26.05": "forky", "24.11": "trixie"}
 SLURM_PACKAGES = (
@@ -83,14 +94,21 @@ class Artifact:
 
 def kube(version: str) -> Artifact:
     """kube-apiserver, kube-controller-manager, kubectl and etcd of one Kubernetes version."""
-    module = GO / f"kube-{version}"
-    recipe = "".join((module / name).read_text() for name in ("go.mod", "go.sum"))
-    return Artifact(f"kube-{version}", recipe)
+    return Artifact(f"kube-{version}", _module(f"kube-{version}"))
 
 
 def kube_scheduler(version: str) -> Artifact:
     """kube-scheduler alone, so that the other servers need not be built again for it."""
     return Artifact(f"kube-scheduler-{version}", kube(version).recipe)
+
+
+def chart_tools() -> Artifact:
+    """helm and kubeconform, for the tests of the chart."""
+    return Artifact("chart-tools", f"{HELM_VALUES} {_module('chart-tools')}")
+
+
+def _module(name: str) -> str:
+    return "".join((GO / name / file).read_text() for file in ("go.mod", "go.sum"))
 
 
 def slurm(version: str) -> Artifact:

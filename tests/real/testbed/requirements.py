@@ -36,7 +36,7 @@ def why_not(
     wanted = [cache.kube(kube)] if kube else []
     wanted += [cache.kube_scheduler(kube)] if kube and scheduler else []
     wanted += [cache.slurm(slurm)] if slurm else []
-    return why_not_run() or _why_not_built(wanted)
+    return why_not_run() or why_not_built(wanted)
 
 
 def why_not_run() -> str | None:
@@ -66,7 +66,8 @@ def _why_no_namespaces() -> str | None:
     )
 
 
-def _why_not_built(wanted: Sequence[cache.Artifact]) -> str | None:
+def why_not_built(wanted: Sequence[cache.Artifact]) -> str | None:
+    """Return the first of these that is not in the cache, and how to build it."""
     for artifact in wanted:
         if not artifact.built:
             return f"{artifact.name} is not built: make testbed (or python -m tests.real build)"

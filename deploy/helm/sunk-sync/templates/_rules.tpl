@@ -1,0 +1,110 @@
+{{/* Made by `python -m tools.chart` from sunk_sync/kube/rbac.py. Do not edit. */}}
+
+{{- define "sunk-sync.rules.own-lease" -}}
+
+{{- end }}
+
+{{- define "sunk-sync.rules.cluster" -}}
+- apiGroups: [""]
+  resources: [nodes]
+  verbs:
+    - get # a Node counts as deleted only after a read by name finds none (S8)
+    - list # sunk-sync starts from a complete listing
+    - watch # changes arrive within milliseconds
+    - patch # sets labels and the drain annotation (M3, M4), and cordons (M7)
+- apiGroups: [""]
+  resources: [nodes/status]
+  verbs:
+    - patch # sets SlurmDrain, SlurmRunning and the other Slurm conditions (M2)
+- apiGroups: [""]
+  resources: [namespaces]
+  resourceNames: [kube-system]
+  verbs:
+    - get # its UID identifies this cluster in our marks on Slurm nodes (M8)
+{{- end }}
+
+{{- define "sunk-sync.rules.slurmd" -}}
+- apiGroups: [""]
+  resources: [pods]
+  verbs:
+    - get # a slurmd Pod counts as deleted only after a read by name finds none (S7)
+    - list # sunk-sync starts from a complete listing
+    - watch # changes arrive within milliseconds
+    - patch # sets the annotations drain and drained (M3, S6)
+- apiGroups: [""]
+  resources: [pods/status]
+  verbs:
+    - patch # sets the conditions SlurmNodeState… (M1)
+- apiGroups: [""]
+  resources: [events]
+  verbs:
+    - create # records on the object what sunk-sync decided and why
+{{- end }}
+
+{{- define "sunk-sync.rules.work" -}}
+- apiGroups: [""]
+  resources: [pods]
+  verbs:
+    - list # sunk-sync starts from a complete listing
+    - watch # changes arrive within milliseconds
+{{- end }}
+
+{{- define "sunk-sync.rules.work-scheduler" -}}
+- apiGroups: [""]
+  resources: [pods]
+  verbs:
+    - get # confirms that a Pod is gone before its job is cancelled (P21)
+    - patch # sets the annotations job-id and cancelled of a waiting Pod (P1, P17)
+    - delete # ends a Pod by UID, with its grace period, once its job has ended (P16)
+- apiGroups: [""]
+  resources: [pods/binding]
+  verbs:
+    - create # binds a Pod to the Node that Slurm allocated to its job (P11)
+- apiGroups: [""]
+  resources: [pods/status]
+  verbs:
+    - patch # sets the conditions PodScheduled and DisruptionTarget (P1, P16)
+- apiGroups: [""]
+  resources: [events]
+  verbs:
+    - create # records decisions on a Pod (P2, P10, P11)
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs:
+    - get # reads the number of Pods in the gang of an Indexed Job (G1)
+- apiGroups: [scheduling.x-k8s.io]
+  resources: [podgroups]
+  verbs:
+    - get # reads the number of Pods in a gang (G1)
+{{- end }}
+
+{{- define "sunk-sync.rules.own" -}}
+- apiGroups: [""]
+  resources: [events]
+  verbs:
+    - create # records what concerns the service as a whole (S19, S20)
+{{- end }}
+
+{{- define "sunk-sync.rules.own-scheduler" -}}
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: [{{ include "sunk-sync.objectName" . }}-hooks-key]
+  verbs:
+    - get # reads the key of the hook tokens, which outlives a restart (L5)
+    - patch # stores the key once, while the Secret is empty
+{{- end }}
+
+{{- define "sunk-sync.rules.default" -}}
+- apiGroups: [""]
+  resources: [events]
+  verbs:
+    - create # records decisions on a Node; Events of Nodes are in `default`
+{{- end }}
+
+{{- define "sunk-sync.rules.all-pods" -}}
+- apiGroups: [""]
+  resources: [pods]
+  verbs:
+    - list # sums the requests of other Pods on each Node, for --watch-all-pods (P28)
+    - watch # keeps these sums up to date
+{{- end }}

@@ -1,0 +1,116 @@
+"""Wrong values are refused before anything is installed, each with one sentence."""
+
+from typing import Any
+
+import pytest
+
+from tests.chart.helm import Helm, Values
+from tests.real.testbed.errors import BedError
+
+pytestmark = pytest.mark.real
+
+BAD: dict[str, tuple[Values, str]] = {
+    "unknown key": ({"replicas": 3}, "at '': additional properties 'replicas' not allowed"),
+    "misspelt key": (
+        {"scheduler": {"scopes": {}}},
+        "at '/scheduler': additional properties 'scopes' not allowed",
+    ),
+    "text for a switch": (
+        {"scheduler": {"enabled": "yes"}},
+        "at '/scheduler/enabled': got string, want boolean",
+    ),
+    "unknown scope": (
+        {"scheduler": {"scope": {"type": "everything"}}},
+        "at '/scheduler/scope/type': value must be one of 'namespace', 'cluster'",
+    ),
+    "all namespaces in the wrong place": (
+        {"scheduler": {"scope": {"namespaces": "*"}}},
+        "at '/scheduler/scope/namespaces': '*' does not match pattern '^[-a-z0-9, ]*$'",
+    ),
+    "address without scheme": (
+        {"slurm": {"apiBase": "slurm-restd:6820"}},
+        "at '/slurm/apiBase': 'slurm-restd:6820' does not match pattern '^https?://",
+    ),
+    "unknown setting": (
+        {"settings": {"kill-wait": "30s"}},
+        "at '/settings': additional properties 'kill-wait' not allowed",
+    ),
+    "setting that the chart makes": (
+        {"settings": {"cluster-name": "hpc"}},
+        "at '/settings': additional properties 'cluster-name' not allowed",
+    ),
+    "wrong setting": (
+        {"settings": {"log-level": "verbose"}},
+        "at '/settings/log-level': value must be one of 'debug', 'info', 'warning', 'error'",
+    ),
+    "no duration": (
+        {"settings": {"slurm-kill-wait": "half a minute"}},
+        "at '/settings/slurm-kill-wait': 'half a minute' does not match pattern",
+    ),
+    "number for a label": (
+        {"nodeSelector": {"rack": 7}},
+        "at '/nodeSelector/rack': got number, want string",
+    ),
+    "no digest": (
+        {"image": {"digest": "latest"}},
+        "at '/image/digest': 'latest' does not match pattern '^(sha256:[0-9a-f]{64})?$'",
+    ),
+    "two replicas": (
+        {"leaderElection": {"enabled": True}},
+        "leaderElection.enabled must be false: this version of sunk-sync has no leader election,",
+    ),
+    "no syncer": (
+        {"syncer": {"enabled": False}},
+        "syncer.enabled must be true: every other component needs the syncer.",
+    ),
+    "no token": (
+        {"slurm": {"auth": {"existingSecret": ""}}},
+        "There is no token for slurmrestd: set slurm.auth.existingSecret, ",
+    ),
+    "two tokens": (
+        {"slurm": {"auth": {"token": "x", "volume": {"csi": {"driver": "x"}}}}},
+        "slurm.auth.token and slurm.auth.volume are both set: give only one.",
+    ),
+    "other Pods without scheduler": (
+        {"scheduler": {"enabled": False, "watchAllPods": True}},
+        "scheduler.watchAllPods is true and scheduler.enabled is false: ",
+    ),
+    "gate without scheduler": (
+        {"scheduler": {"enabled": False}, "gate": {"configMap": {"enabled": True}}},
+        "gate.configMap.enabled is true and scheduler.enabled is false: ",
+    ),
+    "two monitors": (
+        {"metrics": {"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}}},
+        "metrics.serviceMonitor.enabled and metrics.podMonitor.enabled are both true: ",
+    ),
+}
+"""Name → values and what helm says. `-rP` shows the whole output."""
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_wrong_value_is_named(helm: Helm, name: str) -> None:
+    """One mistake, one sentence."""
+    values, sentence = BAD[name]
+    said = refusal(helm, values)
+    print(said)
+    assert sentence in said
+
+
+def test_an_old_kubernetes_is_named(helm: Helm) -> None:
+    """Before anything is installed."""
+    sentence = "requires kubeVersion: >=1.30.0-0 which is incompatible with Kubernetes v1.29.9"
+    with pytest.raises(BedError, match=sentence):
+        helm.template({}, "--kube-version", "1.29.9")
+    assert helm.template({}, "--kube-version", "1.30.0")
+
+
+def refusal(helm: Helm, values: Any) -> str:
+    with pytest.raises(BedError) as refused:
+        helm.template(values)
+    return str(refused.value)
+
+
+def test_every_mistake_of_the_schema_is_told_at_once(helm: Helm) -> None:
+    """Nobody corrects them one by one."""
+    said = refusal(helm, {"replicas": 3, "scheduler": {"enabled": 1, "scope": {"type": "x"}}})
+    assert all(place in said for place in ("'replicas'", "/scheduler/enabled", "/scope/type"))
