@@ -67,7 +67,7 @@ def unsound() -> str:
 
 
 def _copy(place: Path) -> None:
-    ignored = shutil.ignore_patterns("__pycache__", "real", "bench")
+    ignored = shutil.ignore_patterns("__pycache__", "bench")
     for name in ("sunk_sync", "tests", "docs", "deploy", "tools"):
         shutil.copytree(ROOT / name, place / name, ignore=ignored)
     shutil.copy(ROOT / "pyproject.toml", place)
