@@ -5,7 +5,7 @@ import json
 from collections.abc import Awaitable, Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sunk_sync.core.model.facts import ListingEnded, Lost, News, Observed, SlurmNode
@@ -112,7 +112,6 @@ LISTINGS = [recorded("24.11", "nodes-3-idle"), recorded("26.05", "nodes-drain-mi
 
 
 @given(st.sampled_from(LISTINGS), st.integers(1, 9000), st.sampled_from([200, 206, 500]), st.data())
-@settings(deadline=None)
 def test_a_changed_listing_is_lost_or_whole_F4(
     body: bytes, size: int, status: int, data: st.DataObject
 ) -> None:
