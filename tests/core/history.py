@@ -268,6 +268,14 @@ class History(WorldChanges):
         return wrote
 
     def _converge(self) -> None:
+        self._come_to_rest()
+        self.world.tick(301.0)  # a host where a job was given up may be used again (P32)
+        self._settle()
+        self._come_to_rest()
+        self._stay_at_rest()
+        self._check_rest()
+
+    def _come_to_rest(self) -> None:
         quiet = 0
         for number in range(REST_ROUNDS):
             wrote = self._round()
@@ -275,11 +283,8 @@ class History(WorldChanges):
             self.world.tick(61.0 if number % 3 == 2 else 1.0)
             self._settle()
             if quiet > STILL_ROUNDS:
-                break
-        else:
-            raise HistoryError(f"rest: not within {REST_ROUNDS} rounds: {self._ready()}")
-        self._stay_at_rest()
-        self._check_rest()
+                return
+        raise HistoryError(f"rest: not within {REST_ROUNDS} rounds: {self._ready()}")
 
     def _stay_at_rest(self) -> None:
         """While nothing changes, nothing is written."""

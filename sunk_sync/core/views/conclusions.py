@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Job, Pod
 from sunk_sync.core.model.placeholder import QUEUED
-from sunk_sync.core.views.parts import Placement
+from sunk_sync.core.views.parts import Placement, SubmissionHistory
 from sunk_sync.core.views.workload import (
     AbsentPods,
     CandidateHosts,
@@ -66,10 +66,13 @@ def exclusions(workload: Workload, *, now: float) -> tuple[str, ...]:
     if refused is not None and refused.kind in QUEUED:
         return excluded
     given_up = [name for name, since_s in workload.history.hosts if now < since_s + TRIED_AGAIN_S]
-    last = workload.ended.last
-    if workload.live is not None and last is not None and last.identity.replaced:
-        given_up = list(last.slurm_nodes)
     return tuple(sorted({*excluded, *given_up})) if given_up else excluded
+
+
+def tried_again_s(history: SubmissionHistory, now: float) -> float | None:
+    """Return when sunk-sync may use the next such host again; None: it avoids none (P32)."""
+    times = [since_s + TRIED_AGAIN_S for _, since_s in history.hosts]
+    return min([time for time in times if now < time], default=None)
 
 
 def waited_for(hosts: CandidateHosts) -> str:

@@ -287,11 +287,11 @@ class WorkloadEdges:
         return {workload_key(self._index.key_of_uid[uid]) for uid, pod in there if pod.terminating}
 
     def hosts_changed(self) -> set[Key]:
-        """Other hosts may be feasible: return workloads without a job."""
+        """Other hosts may be feasible: return the workloads that follow it at once."""
         self._feasible_hosts.forget()
         self._exclusion_updates.hosts_changed()
-        edited, self._lists.edited = self._lists.edited, {}
-        return set(map(workload_key, self._lists.unplaced | edited))
+        following, self._lists.following = self._lists.following, {}
+        return set(map(workload_key, self._lists.unplaced | following))
 
     def slurm_node_state_changed(self) -> set[Key]:
         """The state of a Slurm node changed: only workloads that may start at once read it."""

@@ -77,6 +77,7 @@ class WorkloadSnapshots:
         absent = () if is_complete else _absent(job or ended_jobs.last, known)
         workload = _id_of(members, job)
         request = self._request(members)
+        unplaced = not members.bound and (job is None or is_waiting(job))
         return Workload(
             key=key,
             id=workload,
@@ -89,7 +90,7 @@ class WorkloadSnapshots:
             locations=self._locations(job, members.bound) if members.bound else NO_LOCATIONS,
             hosts=self._hosts_for(key, job, members, request),
             submission=self._submission(key, workload),
-            history=NO_HISTORY if job is not None or members.bound else self._history(key),
+            history=self._history(key) if unplaced else NO_HISTORY,
             calls=self._calls_of(ids, job),
             stuck=self._stuck(members.bound),
             lost=self._residents.is_lost(key),
@@ -206,12 +207,14 @@ class WorkloadSnapshots:
         if job is None:
             waits = bool(members.pods) and not members.bound
             return self._candidates(members.pods) if waits else NO_CANDIDATES
-        wanted = self._all.exclusion_updates.wanted.get(job.job_id)
-        if is_edited(job, request.digest):
-            self._lists.edited[key] = None
-            wanted = None if members.bound else self._reach(members.pods)
-        elif members.bound or not is_waiting(job):
+        if members.bound or not is_waiting(job):
             return NO_CANDIDATES
+        edited = is_edited(job, request.digest)
+        wanted = self._all.exclusion_updates.wanted.get(job.job_id)
+        if edited or self._memory.submissions.of.get(key, NO_HISTORY).hosts:
+            self._lists.following[key] = None
+            reach = self._reach(members.pods)
+            wanted = reach if edited or not reach.unfit else None
         return NO_CANDIDATES if wanted is None else CandidateHosts(wanted.excluded, wanted.hosts)
 
     def _candidates(self, pods: Sequence[Pod]) -> CandidateHosts:

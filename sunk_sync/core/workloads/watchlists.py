@@ -18,8 +18,9 @@ class Watchlists:
         """
         self.orphaned: dict[str, None] = {}
         """Workloads with a live job and an unknown Pod (P21)."""
-        self.edited: dict[str, None] = {}
-        """Workloads whose waiting job must be updated (P20)."""
+        self.following: dict[str, None] = {}
+        """Workloads whose waiting job follows the feasible hosts at once: its Pods were edited
+        (P20), or it avoids hosts for a while (P32)."""
         self.waiting: dict[str, tuple[int, int, str]] = {}
         """Jobs that hold no nodes yet → their numbers, for their order."""
         self.requeued: set[str] = set()

@@ -152,7 +152,7 @@ def test_the_exclusions_of_a_running_job_are_not_updated_P7() -> None:
 def test_the_host_of_a_replaced_job_stays_excluded_P12(
     job_id: str, excluded: tuple[str, ...]
 ) -> None:
-    """As long as Slurm remembers that job. The tasks of an array share one list."""
+    """For a while (P32). The tasks of an array share one list."""
     core, its = waiting(job_id=job_id, submitted_at=2)
     marked = identity(POD, replaced=True)
     given_up = job(POD, state="CANCELLED", job_id="5", slurm_nodes=("n9",), identity=marked)
@@ -162,6 +162,55 @@ def test_the_host_of_a_replaced_job_stays_excluded_P12(
     )
     (update,) = updates(core)
     assert update.excluded == excluded
+
+
+def avoiding(*, ready: str = "False") -> tuple[Core, Job]:
+    """A job was given up on n1, whose Node is not ready; the next one waits and excludes n1."""
+    marked = identity(POD, replaced=True)
+    given_up = job(POD, state="CANCELLED", job_id="5", slurm_nodes=("n1",), identity=marked)
+    core = two_hosts(POD, given_up, node("kn1", offer=OFFER, ready=ready))
+    action = core.submission(POD)
+    assert action.excluded == ("n1",)
+    its = job(POD, identity=action.identity, submitted_at=2)
+    core.see(its)
+    assert not updates(core)
+    return core, its
+
+
+def test_a_waiting_job_may_use_the_host_of_a_replaced_one_when_its_node_is_ready_again_P32() -> (
+    None
+):
+    """It waited behind a full host while the others were idle (crash points)."""
+    core, its = avoiding()
+    core.now += 1
+    core.see(node("kn1", offer=OFFER))
+    (update,) = updates(core)
+    assert (update.excluded, update.exclusions_only) == ((), True)
+    core.see(replace(its, identity=update.identity))
+    assert not updates(core)
+
+
+def test_a_waiting_job_may_use_the_host_of_a_replaced_one_after_five_minutes_P32() -> None:
+    core, _ = avoiding()
+    core.wait(290)
+    assert not updates(core)
+    core.wait(20)
+    (update,) = updates(core)
+    assert update.excluded == ()
+
+
+def test_a_host_that_slurm_cannot_do_without_is_not_excluded_from_the_waiting_job_P12() -> None:
+    core, its = avoiding()
+    every = described(two_hosts(POD))
+    core.see(replace(its, identity=every))
+    assert not updates(core)
+
+
+def test_a_waiting_job_that_avoids_a_host_follows_the_others_at_once_P7() -> None:
+    core, _ = avoiding()
+    core.see(node("kn2", offer=OFFER), slurm_node("n3"))
+    (update,) = updates(core)
+    assert update.excluded == ("n1", "n3")
 
 
 def test_a_job_that_was_missing_in_one_round_is_updated_in_the_next_P7() -> None:

@@ -97,6 +97,12 @@ MUTANTS = (
         "The simulator's seed 139: only its state had been read.",
     ),
     _mutant(
+        "a waiting job avoids a host for ever", "core/workloads/snapshot.py",
+        "        if edited or self._memory.submissions.of.get(key, NO_HISTORY).hosts:",
+        "        if edited:",
+        "A Pod waited behind a full host although the others were ready again.",
+    ),
+    _mutant(
         "late duplicates live on", RELEASE,
         "    extra = [cancel(other, replaced=True) for other in live.others if",
         "    extra = [cancel(other, replaced=True) for other in () if",

@@ -135,23 +135,15 @@ def _has_squatter(worlds: Worlds, job: Job) -> bool:
     return any(not live_jobs(worlds, uid_of(pod)) for pod in there)
 
 
-def behind_exclusions(worlds: Worlds) -> int:
-    """Return the number of our jobs that wait although a host they exclude is free (P7)."""
-    waiting = [
-        job
-        for job in worlds.slurm.jobs.values()
-        if job.state == "PENDING" and is_ours(job, worlds.cluster_uid)
-    ]
-    return sum(bool(_free(worlds, job, excluded=True)) for job in waiting)
+def _free(worlds: Worlds, job: Job) -> list[str]:
+    """Return the hosts with free resources if they suffice for the whole job.
 
-
-def _free(worlds: Worlds, job: Job, *, excluded: bool = False) -> list[str]:
-    """Return the hosts with free resources if they suffice for the whole job."""
+    At rest every host is repaired, so sunk-sync must exclude none any more (P7, P32).
+    """
     free = [
         node.name
         for node in worlds.slurm.nodes.values()
         if node.base == "IDLE"
-        and (node.name in job.request.excluded_nodes) <= excluded
         and not node.flags & {"DRAIN", "FAIL", "NOT_RESPONDING"}
         and node.spec.cpus - node.cpus_used >= job.request.cpus
         and node.spec.memory_mb - node.memory_used_mb >= job.request.memory_mb

@@ -204,8 +204,9 @@ SCENARIOS: Mapping[str, Scenario] = {
     "one host of three is ready, and full": story(
         "P32 P12",
         (1, ready("k1", "k2", on=False)),
-        (2, pods("a", "b", cpus=15)),
-        (32, ready("k1", "k2", on=True)),
+        (2, pods("a", cpus=15)),
+        (9, pods("b", cpus=15)),
+        (25, ready("k1", "k2", on=True)),
     ),
     "slurmrestd is down when a pod is created": story(
         "F2 F4", (1, slurmrestd("refused")), (0, pods("a")), (9, slurmrestd(""))

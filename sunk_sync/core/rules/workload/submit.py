@@ -7,19 +7,19 @@ from msgspec.structs import replace
 from sunk_sync.core.model.actions import SubmitJob
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.job_description import JobDescription
-from sunk_sync.core.model.job_identity import Identity, job_name
+from sunk_sync.core.model.job_identity import Identity, hosts_digest, job_name
 from sunk_sync.core.model.placeholder import AT_ONCE, QUEUED, Kind
 from sunk_sync.core.model.timing import A_MINUTE_MAX
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.job_states import AGAIN
 from sunk_sync.core.views.conclusions import (
     REFUSED_AGAIN_S,
-    TRIED_AGAIN_S,
     cancelled_job,
     exclusions,
     is_open,
     named,
     refusal_ends_s,
+    tried_again_s,
     waited_for,
 )
 from sunk_sync.core.views.parts import SubmissionHistory
@@ -49,7 +49,7 @@ def submit(workload: Workload, configuration: Configuration, now: float) -> Ruli
         return prevented
     assert description is not None  # else the gang is incomplete, or the request is invalid
     action = _submission(workload, description, configuration, now)
-    again_s = _tried_again_s(workload.history, now)
+    again_s = tried_again_s(workload.history, now)
     return Ruling((action,), f"job submitted for {named(workload)}", again_s)
 
 
@@ -100,12 +100,6 @@ def _brake(workload: str, history: SubmissionHistory, now: float) -> Ruling | No
     return None
 
 
-def _tried_again_s(history: SubmissionHistory, now: float) -> float | None:
-    """Return when sunk-sync may use the next excluded host again; None: it excludes none."""
-    times = [since_s + TRIED_AGAIN_S for _, since_s in history.hosts]
-    return min([time for time in times if now < time], default=None)
-
-
 def _replaced_again_s(workload: str, history: SubmissionHistory) -> float:
     if history.given_up < 2:
         return 0.0
@@ -125,6 +119,7 @@ def _submission(
     workload: Workload, description: JobDescription, configuration: Configuration, now: float
 ) -> SubmitJob:
     pods = workload.members.pods
+    excluded = exclusions(workload, now=now)
     return SubmitJob(
         name=job_name(pods[0].namespace, pods[0].name, workload=workload.id),
         identity=Identity(
@@ -133,10 +128,10 @@ def _submission(
             workload=workload.id,
             pods=tuple(sorted(f"{pod.namespace}/{pod.name}/{pod.uid}" for pod in pods)),
             digest=workload.request.digest,
-            hosts=workload.hosts.digest,
+            hosts=hosts_digest(excluded),
         ),
         description=description,
-        excluded=exclusions(workload, now=now),
+        excluded=excluded,
         kind=_kind(workload, description, configuration),
         created_s=max(pod.created_s for pod in pods),
         specs=tuple(dict.fromkeys(pod.spec for pod in pods)),

@@ -4,9 +4,10 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import UpdateJob
 from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.job_identity import hosts_digest
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.job_states import is_waiting
-from sunk_sync.core.views.conclusions import exclusions
+from sunk_sync.core.views.conclusions import exclusions, tried_again_s
 from sunk_sync.core.views.replacement import may_stay
 from sunk_sync.core.views.workload import Workload
 
@@ -20,15 +21,21 @@ def update(workload: Workload, configuration: Configuration, now: float) -> Ruli
     edited = bool(job.identity.digest) and request.digest != job.identity.digest
     if not (edited or hosts.digest) or not may_stay(workload, live):
         return QUIET
+    wanted = exclusions(workload, now=now)
+    if not edited and job.identity.hosts in (hosts.digest, hosts_digest(wanted)):
+        return Ruling(look_again_s=tried_again_s(workload.history, now))
     of_array = "_" in job.job_id  # all tasks share one list, even after some were given up
+    excluded = hosts.excluded if of_array else wanted
     action = UpdateJob(
         job_id=job.job_id,
         name=job.name,
         identity=replace(
-            job.identity, digest=request.digest, hosts=hosts.digest or job.identity.hosts
+            job.identity,
+            digest=request.digest,
+            hosts=hosts_digest(excluded) if hosts.digest else job.identity.hosts,
         ),
         description=request.description,
-        excluded=hosts.excluded if of_array else exclusions(workload, now=now),
+        excluded=excluded,
         exclusions_only=not edited,
     )
     why = "its Pod was edited" if edited else "other hosts can take its Pods now"
