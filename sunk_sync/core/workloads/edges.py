@@ -129,18 +129,19 @@ class WorkloadEdges:
 
     def _reindex(self, before: Job | None, after: Job | None, *, now: float) -> list[Job]:
         """Update the indexes; return rows that together name every Pod of the job, old or new."""
+        same = before is not None and after is not None and before.identity == after.identity
         if before is not None and (after is None or is_another(before, after)):
+            if not same:
+                self._memory.keep_end(before, pods_listed=self._pods.listed)
             self._forget_job(before.job_id)
         self._note_turn(before, after)
-        if before is not None and after is not None and before.identity == after.identity:
+        if before is not None and after is not None and same:
             self._move_job(before, after, now=now)
             return [after]
         if before is not None and after is not None:
             self._exclusion_updates.wanted.pop(after.job_id, None)
         if before is not None:
             self._index.drop_job(before)
-            if after is None or is_another(before, after):
-                self._memory.keep_end(before, pods_listed=self._pods.listed)
         if after is not None:
             self._index.add_job(after)
             self._memory.note_state(after, now=now)

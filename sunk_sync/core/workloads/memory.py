@@ -147,7 +147,8 @@ class WorkloadMemory:
         """A live job left all of its hosts for others."""
         went = before.slurm_nodes and {*before.slurm_nodes}.isdisjoint(after.slurm_nodes)
         if went and is_live(after):
-            self.left[after.job_id] = before.slurm_nodes
+            left = {*self.left.get(after.job_id, ()), *before.slurm_nodes}
+            self.left[after.job_id] = tuple(sorted(left))
 
     def note_state(self, job: Job, *, now: float) -> None:
         """Note when a job is first seen past its prolog, and when as ended."""
@@ -214,16 +215,19 @@ class WorkloadMemory:
     def keep_end(self, job: Job, *, pods_listed: bool) -> None:
         """Keep the end of a job that Slurm forgets, while a Pod that it bound may live.
 
-        Slurm may give the id to another job at once, between two listings (P23).
+        Its hosts are all that it ever had. Slurm may give the id to another job at once, between
+        two listings (P23).
         """
-        if not job.slurm_nodes or is_live(job):
+        hosts = tuple(sorted({*job.slurm_nodes, *self.left.get(job.job_id, ())}))
+        if not hosts or is_live(job):
             return
+        end = replace(job, slurm_nodes=hosts)
         for uid in uids_of(job.identity):
             pod = self._index.pod_of(uid)
             unknown = pod is None and not pods_listed
             bound = pod is not None and pod.node_name and pod.job_id == job.job_id
             if unknown or bound:
-                self.ends[uid] = job
+                self.ends[uid] = end
 
     def forget_job(self, job_id: str) -> None:
         """Forget facts about an id that Slurm may give to another job (P23)."""

@@ -132,6 +132,27 @@ def test_a_pod_ends_with_the_job_that_was_replaced_on_its_host_P19() -> None:
     assert not two_hosts(elsewhere, gone).workload_wants(elsewhere, EndPod)
 
 
+@pytest.mark.parametrize("turns", [1, 2], ids=["requeued once", "requeued twice"])
+def test_a_pod_ends_with_a_replaced_job_that_left_its_host_and_is_forgotten_P19(turns: int) -> None:
+    """Simulator, Pods' seed 14: the API server was away, and slurmctld lost all jobs."""
+    core = two_hosts(BOUND, ended("RUNNING"))
+    for _ in range(turns):
+        core.see(ended("PENDING", slurm_nodes=(), requeued=True))
+        core.see(ended("RUNNING", slurm_nodes=("n2",), requeued=True))
+    given_up = identity(BOUND, replaced=True)
+    core.see(ended("CANCELLED", slurm_nodes=("n2",), requeued=True, identity=given_up))
+    assert core.ends(BOUND)
+    core.see_listing("jobs", after_s=1.0)
+    assert core.ends(BOUND)
+
+
+def test_a_pod_that_was_bound_for_a_replaced_job_ends_wherever_the_job_was_P19() -> None:
+    """After a restart sunk-sync does not know where the job was before."""
+    bound = replace(BOUND, bound_for="7")
+    gone = ended("CANCELLED", identity=identity(BOUND, replaced=True), slurm_nodes=("n2",))
+    assert two_hosts(bound, gone).ends(bound)
+
+
 def test_a_pod_ends_once_a_listing_settled_the_submission_without_an_answer_P19() -> None:
     """Simulator, seed 547316: the replaced job came from that submission."""
     given_up = ended("CANCELLED", identity=identity(BOUND, replaced=True))

@@ -56,7 +56,9 @@ def _after_replacement(workload: Workload, ours: list[Pod]) -> Ruling:
     assert last is not None
     held = {*last.slurm_nodes, *workload.ended.left}
     where = zip(workload.members.bound, workload.locations.slurm_nodes, strict=False)
-    here = [pod for pod, host in where if pod in ours and host in held]
+    here = [
+        pod for pod, host in where if pod in ours and (host in held or pod.bound_for == last.job_id)
+    ]
     return _end(here, "SlurmJobEnded", f"Slurm job {last.job_id} was given up") if here else QUIET
 
 
