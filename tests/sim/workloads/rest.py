@@ -59,7 +59,7 @@ def _of_pod(worlds: Worlds, pod: Object, every: Sequence[Object], *, asked: Aske
         return
     why = _why_none(pod, every, hosts=len(worlds.slurm.nodes))
     why = "" if why == "P17" and (asked.resubmits or _is_back(pod, jobs)) else why
-    edited = words.annotations_of(pod).get(PREFIX + "timeout") == "soon"
+    edited = any(map(_is_edited, _members(pod, every)))
     if why and jobs and not edited:
         yield f"{why}: Pod {name} has job {numbers}"
     elif not why and not jobs and not edited:
@@ -68,6 +68,18 @@ def _of_pod(worlds: Worlds, pod: Object, every: Sequence[Object], *, asked: Aske
         yield from _waiting(worlds, pod, jobs[0])
     if why in ("P2", "P3", "P7", "P10", "P17") and not _is_told(pod):
         yield f"{why}: Pod {name} shows no reason: {words.conditions_of(pod).get('PodScheduled')}"
+
+
+def _members(pod: Object, every: Sequence[Object]) -> list[Object]:
+    """Return the Pods of its gang, or only the Pod itself."""
+    gang = words.annotations_of(pod).get(words.GANG)
+    of_gang = [one for one in every if words.annotations_of(one).get(words.GANG) == gang]
+    return [pod] if gang is None else of_gang
+
+
+def _is_edited(pod: Object) -> bool:
+    """Whether it became invalid: a job that it has already may stay."""
+    return words.annotations_of(pod).get(PREFIX + "timeout") == "soon"
 
 
 def _is_back(pod: Object, jobs: Sequence[Job]) -> bool:
@@ -208,7 +220,7 @@ def _why_not_alone(pod: Object) -> str:
         return "P2"
     if pod["spec"]["terminationGracePeriodSeconds"] >= GRACE_MAX_S:
         return "P3"
-    if annotations.get(PREFIX + "timeout") == "soon":
+    if _is_edited(pod):
         return "P2"
     if cpus_of(pod) > CPUS_MAX:
         return "P7"
