@@ -199,6 +199,17 @@ def test_a_waiting_job_may_use_the_host_of_a_replaced_one_after_five_minutes_P32
     assert update.excluded == ()
 
 
+def test_an_edit_that_is_not_yet_answered_follows_the_end_of_the_avoidance_P20_P32() -> None:
+    """Simulator, Pods' seed 9172082."""
+    core, _ = avoiding()
+    core.see(replace(POD, settings=EDITED))
+    (update,) = updates(core)
+    assert (update.excluded, update.exclusions_only) == (("n1",), False)
+    core.wait(310)
+    (update,) = updates(core)
+    assert update.excluded == ()
+
+
 def test_a_host_that_slurm_cannot_do_without_is_not_excluded_from_the_waiting_job_P12() -> None:
     core, its = avoiding()
     every = described(two_hosts(POD))

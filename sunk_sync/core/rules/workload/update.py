@@ -22,8 +22,9 @@ def update(workload: Workload, configuration: Configuration, now: float) -> Ruli
     if not (edited or hosts.digest) or not may_stay(workload, live):
         return QUIET
     wanted = exclusions(workload, now=now)
+    again_s = tried_again_s(workload.history, now)
     if not edited and job.identity.hosts in (hosts.digest, hosts_digest(wanted)):
-        return Ruling(look_again_s=tried_again_s(workload.history, now))
+        return Ruling(look_again_s=again_s)
     of_array = "_" in job.job_id  # all tasks share one list, even after some were given up
     excluded = hosts.excluded if of_array else wanted
     action = UpdateJob(
@@ -39,4 +40,4 @@ def update(workload: Workload, configuration: Configuration, now: float) -> Ruli
         exclusions_only=not edited,
     )
     why = "its Pod was edited" if edited else "other hosts can take its Pods now"
-    return Ruling((action,), f"job {job.job_id} is updated: {why}")
+    return Ruling((action,), f"job {job.job_id} is updated: {why}", again_s)
