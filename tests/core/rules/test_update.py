@@ -205,7 +205,11 @@ def test_an_edit_that_is_not_yet_answered_follows_the_end_of_the_avoidance_P20_P
     core.see(replace(POD, settings=EDITED))
     (update,) = updates(core)
     assert (update.excluded, update.exclusions_only) == (("n1",), False)
-    core.wait(310)
+    core.wait(250)
+    again_s = core.workload_verdict(POD).look_again_s
+    assert again_s is not None
+    assert again_s <= core.now + 50
+    core.wait(60)
     (update,) = updates(core)
     assert update.excluded == ()
 
