@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Job, Pod
+from sunk_sync.core.model.job_identity import hosts_digest
 from sunk_sync.core.model.placeholder import QUEUED
 from sunk_sync.core.views.parts import Placement, SubmissionHistory
 from sunk_sync.core.views.workload import (
@@ -57,16 +58,21 @@ def cancelled_job(members: Members, ended: EndedJobs) -> str:
     return ""
 
 
-def exclusions(workload: Workload, *, now: float) -> tuple[str, ...]:
+def exclusions(workload: Workload, *, now: float) -> tuple[tuple[str, ...], str]:
     """Return hosts that cannot take the Pods, or where sunk-sync gave up a job lately (P12, P32).
+
+    The second value is their digest; empty: the hosts that can take the Pods are not known.
 
     If Slurm refused the job because no other host is left, the latter are allowed again.
     """
-    excluded, refused = workload.hosts.excluded, workload.submission.refused
+    hosts, refused = workload.hosts, workload.submission.refused
     if refused is not None and refused.kind in QUEUED:
-        return excluded
+        return hosts.excluded, hosts.digest
     given_up = [name for name, since_s in workload.history.hosts if now < since_s + TRIED_AGAIN_S]
-    return tuple(sorted({*excluded, *given_up})) if given_up else excluded
+    if not given_up:
+        return hosts.excluded, hosts.digest
+    excluded = tuple(sorted({*hosts.excluded, *given_up}))
+    return excluded, hosts_digest(excluded)
 
 
 def tried_again_s(history: SubmissionHistory, now: float) -> float | None:

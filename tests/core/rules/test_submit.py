@@ -224,6 +224,7 @@ def test_a_pod_without_job_is_readopted_once_on_its_own_host_P30() -> None:
         core.see_listing("jobs", after_s=after_s)
     action = core.submission(BOUND)
     assert (action.kind, action.description.required_nodes) == ("allocation", "n1")
+    assert action.identity.hosts == ""
     core.see(SubmitRefused(WORKLOAD, 2016, "busy", "allocation", ""))
     assert core.submission(BOUND) is None
 

@@ -164,11 +164,11 @@ def test_the_host_of_a_replaced_job_stays_excluded_P12(
     assert update.excluded == excluded
 
 
-def avoiding(*, ready: str = "False") -> tuple[Core, Job]:
+def avoiding() -> tuple[Core, Job]:
     """A job was given up on n1, whose Node is not ready; the next one waits and excludes n1."""
     marked = identity(POD, replaced=True)
     given_up = job(POD, state="CANCELLED", job_id="5", slurm_nodes=("n1",), identity=marked)
-    core = two_hosts(POD, given_up, node("kn1", offer=OFFER, ready=ready))
+    core = two_hosts(POD, given_up, node("kn1", offer=OFFER, ready="False"))
     action = core.submission(POD)
     assert action.excluded == ("n1",)
     its = job(POD, identity=action.identity, submitted_at=2)
@@ -177,9 +177,7 @@ def avoiding(*, ready: str = "False") -> tuple[Core, Job]:
     return core, its
 
 
-def test_a_waiting_job_may_use_the_host_of_a_replaced_one_when_its_node_is_ready_again_P32() -> (
-    None
-):
+def test_a_waiting_job_may_use_the_host_of_a_replaced_one_when_its_node_is_ready_P32() -> None:
     """It waited behind a full host while the others were idle (crash points)."""
     core, its = avoiding()
     core.now += 1

@@ -190,8 +190,8 @@ MUTANTS = (
     ),
     _mutant(
         "hosts that cannot take a Pod are not excluded", STATE,
-        "given_up})) if given_up else excluded",
-        "given_up})) if given_up else ()",
+        "    if not given_up:\n        return hosts.excluded,",
+        "    if not given_up:\n        return (),",
         "The job started on a host with a taint, was replaced, and started there again.",
     ),
     _mutant(

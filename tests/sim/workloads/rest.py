@@ -173,17 +173,16 @@ def _why_none(pod: Object, every: Sequence[Object], *, hosts: int) -> str:
     if pod["spec"].get("schedulingGates"):
         return "gated"
     annotations = words.annotations_of(pod)
-    gang = annotations.get(words.GANG)
-    if gang is not None:
+    if words.GANG in annotations:
         size = int(annotations[words.GANG_SIZE])
-        why = _why_no_gang(gang, size, pod, every)
+        why = _why_no_gang(size, pod, every)
         return why or ("P10" if size > hosts else "")
     return _why_not_alone(pod)
 
 
-def _why_no_gang(gang: str, size: int, pod: Object, every: Sequence[Object]) -> str:
+def _why_no_gang(size: int, pod: Object, every: Sequence[Object]) -> str:
     """Return the row that explains why a gang has no job. A member that ended by itself counts."""
-    members = [one for one in every if words.annotations_of(one).get(words.GANG) == gang]
+    members = _members(pod, every)
     living = [one for one in members if not words.is_finished(one)]
     whys = [_why_not_alone(one) for one in living]
     if len(living) < size:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from sunk_sync.core.model.actions import SubmitJob
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.job_description import JobDescription
-from sunk_sync.core.model.job_identity import Identity, hosts_digest, job_name
+from sunk_sync.core.model.job_identity import Identity, job_name
 from sunk_sync.core.model.placeholder import AT_ONCE, QUEUED, Kind
 from sunk_sync.core.model.timing import A_MINUTE_MAX
 from sunk_sync.core.model.verdict import QUIET, Ruling
@@ -119,7 +119,7 @@ def _submission(
     workload: Workload, description: JobDescription, configuration: Configuration, now: float
 ) -> SubmitJob:
     pods = workload.members.pods
-    excluded = exclusions(workload, now=now)
+    excluded, hosts = exclusions(workload, now=now)
     return SubmitJob(
         name=job_name(pods[0].namespace, pods[0].name, workload=workload.id),
         identity=Identity(
@@ -128,7 +128,7 @@ def _submission(
             workload=workload.id,
             pods=tuple(sorted(f"{pod.namespace}/{pod.name}/{pod.uid}" for pod in pods)),
             digest=workload.request.digest,
-            hosts=hosts_digest(excluded),
+            hosts=hosts,
         ),
         description=description,
         excluded=excluded,

@@ -4,9 +4,8 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import UpdateJob
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.job_identity import hosts_digest
 from sunk_sync.core.model.verdict import QUIET, Ruling
-from sunk_sync.core.translate.job_states import is_waiting
+from sunk_sync.core.translate.job_states import is_edited, is_waiting
 from sunk_sync.core.views.conclusions import exclusions, tried_again_s
 from sunk_sync.core.views.replacement import may_stay
 from sunk_sync.core.views.workload import Workload
@@ -18,23 +17,19 @@ def update(workload: Workload, configuration: Configuration, now: float) -> Ruli
     if live is None or request.description is None or not is_waiting(live.job):
         return QUIET
     job = live.job
-    edited = bool(job.identity.digest) and request.digest != job.identity.digest
+    edited = is_edited(job, request.digest)
     if not (edited or hosts.digest) or not may_stay(workload, live):
         return QUIET
-    wanted = exclusions(workload, now=now)
+    excluded, digest = exclusions(workload, now=now)
     again_s = tried_again_s(workload.history, now)
-    if not edited and job.identity.hosts in (hosts.digest, hosts_digest(wanted)):
+    if not edited and job.identity.hosts in (hosts.digest, digest):
         return Ruling(look_again_s=again_s)
-    of_array = "_" in job.job_id  # all tasks share one list, even after some were given up
-    excluded = hosts.excluded if of_array else wanted
+    if "_" in job.job_id:  # all tasks of an array share one list, even after some were given up
+        excluded, digest = hosts.excluded, hosts.digest
     action = UpdateJob(
         job_id=job.job_id,
         name=job.name,
-        identity=replace(
-            job.identity,
-            digest=request.digest,
-            hosts=hosts_digest(excluded) if hosts.digest else job.identity.hosts,
-        ),
+        identity=replace(job.identity, digest=request.digest, hosts=digest or job.identity.hosts),
         description=request.description,
         excluded=excluded,
         exclusions_only=not edited,
