@@ -275,6 +275,16 @@ def test_down_ends_or_requeues_jobs_on_all_their_nodes(
     assert node_state(slurm) == "DOWN"
 
 
+def test_down_ends_suspended_jobs_although_the_node_counts_none() -> None:
+    slurm = slurm_of()
+    slurm.submit(JobRequest(requeue=False, required_nodes=("n1",)), now_s=0)
+    slurm.advance(1)
+    slurm.suspend_job(1, now_s=2)
+    assert slurm.nodes["n1"].running == 0
+    slurm.down("n1", reason="dead", now_s=3)
+    assert slurm.jobs[1].state == "NODE_FAIL"
+
+
 def test_down_frees_the_node_of_completing_jobs() -> None:
     slurm = slurm_of()
     slurm.submit(JobRequest(ending_s=20, required_nodes=("n1",)), now_s=0)

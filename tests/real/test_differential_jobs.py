@@ -229,6 +229,12 @@ SCENARIOS: Mapping[str, Sequence[Step]] = {
         until("0=RUNNING 1=RUNNING"), allocate(required_nodes=["n3"]), Act("kill slurmd", "n3"),
         post("n3", state=["DOWN"], reason="x"), Act("start slurmd", "n3"),
     ],
+    "a node of suspended jobs goes down": [
+        submit(required_nodes=["n3"]), submit(required_nodes=["n3"], requeue=False),
+        until("0=RUNNING 1=RUNNING"), Act("suspend", "0"), Act("suspend", "1"),
+        Act("kill slurmd", "n3"), post("n3", state=["DOWN"], reason="x"),
+        post("n3", state=["DRAIN"], reason="y"), Act("start slurmd", "n3"),
+    ],
     "who waits for a place keeps others waiting": [
         submit(required_nodes=["n1"], cpus_per_task=16), RUNS,
         submit(nodes="3", tasks=3, cpus_per_task=16), submit(), submit(required_nodes=["n3"]),

@@ -55,7 +55,7 @@ class Daemons:
 
     def settle(self, node: Node) -> None:
         """Apply an update: end the jobs of a DOWN node, begin reboots and power actions."""
-        if node.base == "DOWN" and (node.running or node.ending):
+        if node.base == "DOWN":
             self._scheduler.lifecycle.fail_node(node.name)
         if node.flags & {"REBOOT_REQUESTED", "POWER_DOWN", "POWER_UP"}:
             self._begin_soon(node.name)

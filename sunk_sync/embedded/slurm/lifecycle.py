@@ -166,9 +166,11 @@ class Lifecycle:
         self._note_forgetting(job.job_id)
 
     def requeue(self, job: Job, *, at_once: bool = False) -> None:
-        """End this run of the job; the job waits again."""
+        """End this run of the job; the job waits again, held if it was suspended."""
+        held = replace(job.request, priority=0)
         ended = replace(
             job,
+            request=held if job.state == "SUSPENDED" else job.request,
             state="PENDING",
             state_reason="None",
             ending=not at_once,
@@ -295,6 +297,7 @@ class Lifecycle:
 
     def _left(self, job: Job) -> None:
         reason = "None" if job.ending and not job.lingers else "BeginTime"
+        reason = "JobHeldAdmin" if job.held else reason
         job = replace(job, ending=False, lingers=False)
         if job.state == "PENDING":
             job = replace(job, nodes=(), gres=(), state_reason=reason, preempted_s=None)
