@@ -131,7 +131,7 @@ async def _list_kube(client: KubeClient, settings: Settings, graph: Graph) -> li
     uid = await client.cluster_uid()
     if isinstance(uid, KubeError):
         return [_kube_finding(uid, "the namespace kube-system cannot be read")]
-    graph.configuration = configuration_of(settings, cluster_uid=uid)
+    graph.workloads.configuration = configuration_of(settings, cluster_uid=uid)
     bad: list[str] = []
     for source, selection in selections_of(settings).items():
         if source not in NEEDED:

@@ -22,6 +22,7 @@ from sunk_sync.server.tokens import KeyFileError, read_key
 from sunk_sync.service import gc_pauses
 from sunk_sync.service.health import Health
 from sunk_sync.service.hooks_key import kept_key
+from sunk_sync.service.user_policy import PolicyWatch
 from sunk_sync.service.wiring import UNKNOWN, Authorities, HooksSetup, Parts, Slurmctld, sources_of
 from sunk_sync.settings.model import Settings
 from sunk_sync.slurm.api.answers import SlurmError
@@ -197,6 +198,10 @@ class Service:
                 tasks.start_soon(self._watch_overlap, parts.reconciler.graph)
             if parts.schedules and self.settings.hooks_api_bind_address is not None:
                 tasks.start_soon(self._watch_unheard, parts.reconciler.graph)
+            if parts.schedules and self.settings.user_policy is not None:
+                journal = self.telemetry.alarm_gauges
+                file = self.settings.user_policy
+                tasks.start_soon(PolicyWatch(file, tell=parts.loop.tell, journal=journal).run)
 
     async def _set_gauges(self, parts: Parts, slurm: SlurmClient) -> None:
         """Set the gauges that are too costly to update at every change."""

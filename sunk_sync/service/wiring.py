@@ -275,6 +275,7 @@ def configuration_of(
         namespace=settings.own_namespace,
         scheduler=settings.scheduler_name if schedules else "",
         watch_namespaces=settings.watch_namespace,
+        namespace_rules=settings.user_policy.policy if settings.user_policy else None,
         watch_all_pods=watches_all_pods(settings),
         kill_wait_s=settings.slurm_kill_wait_s or slurmctld.kill_wait_s or KILL_WAIT_S,
         settle_s=(slurmctld.message_timeout_s or MESSAGE_TIMEOUT_S) + SETTLE_MARGIN_S,

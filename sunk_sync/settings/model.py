@@ -109,8 +109,8 @@ class Settings(BaseModel):
 
     termination_offset_s: types.Duration = _setting(_PODS, 5.0)
     """a Pod's grace period must end this long before Slurm's KillWait"""
-    user_policy: types.UserPolicy | None = _setting(_PODS, None, "unset: any")
-    """YAML table of namespaces and the uids their jobs may run as"""
+    user_policy: types.CheckedPolicy | None = _setting(_PODS, None, "unset: anything")
+    """YAML file: what the Pods of each namespace may ask of Slurm; read again when it changes"""
     gres_map: types.GresMap = _setting(_PODS, GRES_MAP)
     """extended resources → GRES of Slurm; -: only the kubelet counts it"""
     gpu_types: types.GpuTypes = _setting(_PODS, (), "unset: no type is asked for")

@@ -11,12 +11,13 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, PlainValidator, SecretStr, WrapValidator
 
+from sunk_sync.core.model.user_policy import UserPolicy
 from sunk_sync.core.translate.gres import read_gpu_type, read_gres
 from sunk_sync.core.translate.job_annotations import read_priority_class
 from sunk_sync.core.translate.kube_forms import is_label_value, is_namespace, is_selector
 from sunk_sync.core.translate.quantity import read_overhead
-from sunk_sync.core.translate.user_policy import Table, user_policy_of
-from sunk_sync.settings.yaml_file import read_mapping
+from sunk_sync.core.translate.user_policy import user_policy_of
+from sunk_sync.settings.yaml_file import read_sections
 from sunk_sync.slurm.api.versions import DIALECTS
 
 DURATION_MAX_S: Final = 7 * 24 * 3600.0
@@ -41,6 +42,12 @@ class Address(NamedTuple):
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class PolicyFile(NamedTuple):
+    path: Path
+    policy: UserPolicy
+    """Its content at the start."""
 
 
 def parse_duration(given: object) -> float:
@@ -91,8 +98,14 @@ def _readable(path: Path) -> Path:
     return path
 
 
-def _user_policy(path: str) -> Table:
-    return user_policy_of(read_mapping(_readable(Path(path))))
+def read_user_policy(path: Path) -> UserPolicy:
+    """Read and check the whole file. ValueError: each problem is a line."""
+    return user_policy_of(read_sections(path))
+
+
+def _user_policy(path: str) -> PolicyFile:
+    file = _readable(Path(path))
+    return PolicyFile(file, read_user_policy(file))
 
 
 def _words(given: object) -> object:
@@ -175,4 +188,4 @@ GresMap = Annotated[tuple[_Gres, ...], _map, _by_key]
 GpuTypes = Annotated[tuple[_GpuType, ...], _map, _by_key]
 NodeOverhead = Annotated[tuple[_Overhead, ...], _map, _by_key]
 PriorityMap = Annotated[tuple[_ByClass, ...], _map, _by_key]
-UserPolicy = Annotated[Table, PlainValidator(_user_policy), _path]
+CheckedPolicy = Annotated[PolicyFile, PlainValidator(_user_policy), _path]

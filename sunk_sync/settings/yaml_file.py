@@ -13,6 +13,15 @@ Entry = tuple[str, object, int]
 
 def read_mapping(path: Path) -> list[Entry]:
     """Read every key, also a repeated one. The ValueError says what is wrong."""
+    return [(_text(key), _value(value), _line(key)) for key, value in _pairs(path)]
+
+
+def read_sections(path: Path) -> list[Entry]:
+    """As read_mapping, but a mapping below a key is a tuple of entries."""
+    return [(_text(key), _section(value), _line(key)) for key, value in _pairs(path)]
+
+
+def _pairs(path: Path) -> list[tuple[yaml.Node, yaml.Node]]:
     try:
         root = _compose(path)
     except OSError as error:
@@ -30,7 +39,7 @@ def read_mapping(path: Path) -> list[Entry]:
         return []
     if not isinstance(root, yaml.MappingNode):
         raise ValueError("must be a mapping: `key: value` on each line")
-    return [(_text(key), _value(value), key.start_mark.line + 1) for key, value in root.value]
+    return list(root.value)
 
 
 def _compose(path: Path) -> yaml.Node | None:
@@ -39,6 +48,16 @@ def _compose(path: Path) -> yaml.Node | None:
     if len(content) > FILE_BYTES_MAX:
         raise ValueError("larger than 1 MiB")
     return yaml.compose(content.decode(), Loader=yaml.SafeLoader)
+
+
+def _section(node: yaml.Node) -> object:
+    if not isinstance(node, yaml.MappingNode):
+        return _value(node)
+    return tuple((_text(key), _value(value), _line(key)) for key, value in node.value)
+
+
+def _line(node: yaml.Node) -> int:
+    return node.start_mark.line + 1
 
 
 def _value(node: yaml.Node) -> object:

@@ -4,11 +4,14 @@ from collections.abc import Sequence
 
 import structlog
 
+from sunk_sync.core.model.user_policy import UserPolicy
+from sunk_sync.core.translate.user_policy import restricted_in_users_alone
 from sunk_sync.telemetry.metrics import Figures
 
 Log = structlog.typing.FilteringBoundLogger
 NAMED_MAX = 10
 """Names in one log line."""
+PROBLEM_MAX = 300
 
 
 class AlarmGauges:
@@ -17,6 +20,7 @@ class AlarmGauges:
         self._figures = figures
         self._kept: frozenset[str] = frozenset()
         self._together = 0
+        self._policy_wrong = ""
 
     def _set(self, name: str, count: float) -> int:
         """Set the gauge; return its value before."""
@@ -61,6 +65,26 @@ class AlarmGauges:
             )
         self._kept = frozenset(jobs)
         self._set("sunk_sync_jobs_kept", len(self._kept))
+
+    def policy_wrong(self, why: str) -> None:
+        """Report what is wrong with the file of --user-policy; empty: nothing is (P5)."""
+        if why and why != self._policy_wrong:
+            first, *more = why.splitlines()
+            cure = "correct the file; until then its last good version applies"
+            event = "the file of --user-policy is wrong"
+            self._log.error(event, why=first[:PROBLEM_MAX], more=len(more), cure=cure)
+        elif self._policy_wrong and not why:
+            self._log.info("the file of --user-policy is right again")
+        self._policy_wrong = why
+        self._set("sunk_sync_user_policy_wrong", int(bool(why)))
+
+    def policy_applied(self, policy: UserPolicy) -> None:
+        """Report a policy that applies from now on, and which namespaces it leaves open."""
+        users_alone = restricted_in_users_alone(policy)
+        named = ", ".join(users_alone[:NAMED_MAX])
+        self._log.info(
+            "user policy applies", namespaces=len(policy.namespaces), users_alone=named or None
+        )
 
     def unheard(self, jobs: Sequence[str]) -> None:
         """Report the jobs whose script runs but never reached the hooks server (L6)."""

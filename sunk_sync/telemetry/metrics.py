@@ -122,6 +122,11 @@ _STATE = (
         "Jobs that sunk-sync does not cancel because it cannot read their Pods",
     ),
     Spec(
+        "sunk_sync_user_policy_wrong",
+        "gauge",
+        "1 while the file of --user-policy is wrong, so that its last good version applies",
+    ),
+    Spec(
         "sunk_sync_placeholders_unheard",
         "gauge",
         "Placeholders whose script has run for half a minute and never reached the hooks server",

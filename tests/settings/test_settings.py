@@ -308,16 +308,14 @@ def test_a_default_from_a_wrong_setting_is_no_second_mistake() -> None:
     assert "--cluster-name (" in one_mistake_of({"cluster-name": "a/b"})
 
 
-def test_a_table_of_users_has_uids_ranges_and_an_asterisk_P5(tmp_path: Path) -> None:
+def test_the_user_policy_is_read_with_its_path_P5(tmp_path: Path) -> None:
     table = tmp_path / "users.yaml"
-    table.write_text("a: 1001\nb: [7, 2000-2999]\nc: 1, 3-4\n'*': '*'\n")
-    policy = load({"user-policy": str(table)}, {}).user_policy
-    assert policy == (
-        ("*", ((0, 2147483646),)),
-        ("a", ((1001, 1001),)),
-        ("b", ((7, 7), (2000, 2999))),
-        ("c", ((1, 1), (3, 4))),
-    )
+    table.write_text("team: {root: true}\n")
+    file = load({"user-policy": str(table)}, {}).user_policy
+    assert file is not None
+    assert file.path == table
+    ((namespace, rules),) = file.policy.namespaces
+    assert (namespace, rules.users) == ("team", ((0, 0),))
 
 
 def test_every_mistake_in_a_table_of_users_has_its_line_P5(tmp_path: Path) -> None:

@@ -70,7 +70,6 @@ class RowKind(NamedTuple):
 
 class Graph:
     def __init__(self, configuration: Configuration) -> None:
-        self.configuration = configuration
         self.sources = Sources(watch_all_pods=configuration.watch_all_pods)
         tables = self.sources.tables
         self.nodes: Table[Node] = tables["nodes"]
@@ -107,6 +106,10 @@ class Graph:
         }
         self._kinds = kinds
         """By exact class: isinstance takes five times as long to reject a Struct."""
+
+    @property
+    def configuration(self) -> Configuration:
+        return self.workloads.configuration
 
     def host(self, name: str) -> Host:
         return self.host_snapshots.host(name)

@@ -5,6 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 from sunk_sync.core.model.placeholder import Kind
+from sunk_sync.core.model.user_policy import UserPolicy
 
 
 class Configuration(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
@@ -34,8 +35,8 @@ class Configuration(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True
     kill_wait_s: float = 30.0
     """Slurm's KillWait."""
     termination_offset_s: float = 5.0
-    user_policy: tuple[tuple[str, tuple[tuple[int, int], ...]], ...] | None = None
-    """Namespaces (or `*`) and the users allowed there, as ranges; None: all are (P5)."""
+    namespace_rules: UserPolicy | None = None
+    """What the Pods of each namespace may ask; None: anything (P5)."""
     gpu_types: tuple[tuple[str, str], ...] = ()
     """Value of a Node's label, type of GPU in Slurm (P6)."""
     gres_map: tuple[tuple[str, str], ...] = ()

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.model.pod_spec import NO_OFFER, Gang, Offer, PodSpec
+from sunk_sync.core.model.user_policy import UserPolicy
 
 Source = Literal["nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs", "other_pods"]
 OTHER_PODS: Source = "other_pods"
@@ -278,6 +279,12 @@ class Taken(Struct, frozen=True, gc=False):
     """As PodSpec.requests, and their number as `pods`; empty: there are none."""
 
 
+class PolicyRead(Struct, frozen=True, gc=False):
+    """The file of --user-policy has another content, and all of it is valid (P5)."""
+
+    policy: UserPolicy
+
+
 RowWritten = Node | SlurmdPod | Pod | SlurmNode
 """Without Job: an answer about a job may be the first that shows it, so it is an Observed."""
 Row = RowWritten | Job
@@ -382,7 +389,7 @@ class Holding(Struct, frozen=True, gc=False):
 News = (
     Observed | WriteEcho | Deleted | ListingStarted | ListingEnded | Confirmed | Lost | GetResult
     | Holding | GateCall | StopCall | CallEnded | JobNotice | Attempt | SubmitRefused | BindRefused
-    | BindTried | Placed | Contradicted | GangSize | Taken
+    | BindTried | Placed | Contradicted | GangSize | Taken | PolicyRead
 )  # fmt: skip
 
 Tell = Callable[[Sequence[News]], Awaitable[None]]

@@ -17,6 +17,7 @@ from sunk_sync.core.model.facts import Pod
 from sunk_sync.core.model.job_description import NOT_ASKED, SETTINGS, JobDescription
 from sunk_sync.core.model.names import PREFIX
 from sunk_sync.core.model.pod_spec import PodSpec
+from sunk_sync.core.model.user_policy import Problem, problems_of, with_defaults
 from sunk_sync.core.translate.gres import GPU, gpu_type, gres_of, typed
 from sunk_sync.core.translate.job_annotations import Value, read_settings
 
@@ -50,16 +51,7 @@ class _PodRequest(NamedTuple):
 
 def describe(pods: Sequence[Pod], configuration: Configuration) -> JobDescription | Invalid:
     """Describe the job for one Pod or a whole gang; `pods` is not empty. Never raises."""
-    members = sorted(pods, key=lambda pod: (pod.namespace, pod.name))
-    pod_requests = [_desired(pod, configuration) for pod in members]
-    values, conflicts = _merged(members, pod_requests)
-    problems = [
-        desired.problems + conflict
-        for desired, conflict in zip(pod_requests, conflicts, strict=True)
-    ]
-    if any(problems):
-        return Invalid(_message(members, problems))
-    return JobDescription(**_shape(members, pod_requests), **_settings(values))
+    return _digested(pods, configuration)[0]
 
 
 def digest(description: JobDescription) -> str:
@@ -86,7 +78,11 @@ def _hashed(fields: Mapping[str, object]) -> str:
 def digested(
     pods: Sequence[Pod], configuration: Configuration
 ) -> tuple[JobDescription | Invalid, str]:
-    """Describe the job and digest it. Thousands of Pods of one template share the result."""
+    """Describe the job and digest the request of its Pods. Many Pods of one template share it.
+
+    The digest is empty if a value is invalid, but not if --user-policy alone refuses the job. It
+    does not depend on the policy, so a job that waits outlives a change of the policy.
+    """
     only = pods[0]
     if len(pods) > 1 or only.gang is not None:
         return _digested(pods, configuration)
@@ -107,8 +103,38 @@ def _digested_spec(
 def _digested(
     pods: Sequence[Pod], configuration: Configuration
 ) -> tuple[JobDescription | Invalid, str]:
-    described = describe(pods, configuration)
-    return described, "" if isinstance(described, Invalid) else digest(described)
+    members = sorted(pods, key=lambda pod: (pod.namespace, pod.name))
+    pod_requests = [_desired(pod, configuration) for pod in members]
+    values, conflicts = _merged(members, pod_requests)
+    problems = [
+        desired.problems + conflict
+        for desired, conflict in zip(pod_requests, conflicts, strict=True)
+    ]
+    is_valid = not any(problems)
+    shape = _shape(members, pod_requests) if is_valid else {}
+    asked = digest(JobDescription(**shape, **_settings(values))) if is_valid else ""
+    policy, namespace = configuration.namespace_rules, members[0].namespace
+    if policy is not None:
+        refused = problems_of(policy, values, namespace=namespace)
+        texts = _by_member(refused, pod_requests)
+        problems = [one + more for one, more in zip(problems, texts, strict=True)]
+        values = with_defaults(policy, values, namespace=namespace)
+    if any(problems):
+        return Invalid(_message(members, problems)), asked
+    return JobDescription(**shape, **_settings(values)), asked
+
+
+def _by_member(
+    refused: Sequence[Problem], pod_requests: Sequence[_PodRequest]
+) -> Sequence[tuple[str, ...]]:
+    """Return the refusals of each member: of its annotations, or of what no member sets (P5)."""
+    texts: list[tuple[str, ...]] = [()] * len(pod_requests)
+    for annotation, text in refused:
+        own = [annotation in one.values or annotation in one.by_class for one in pod_requests]
+        for index, is_own in enumerate(own):
+            if is_own or not any(own):
+                texts[index] += (text,)
+    return texts
 
 
 def static_cpu_warning(pods: Sequence[Pod]) -> str:
@@ -135,7 +161,6 @@ def _desired(pod: Pod, configuration: Configuration) -> _PodRequest:
         *_of_requests(pod, unmapped),
         *_of_grace(pod, configuration),
         *asked.problems,
-        *_of_user(pod, asked.values, configuration),
         *_of_rules(pod, configuration),
     )
     return _PodRequest(
@@ -177,21 +202,6 @@ def _of_grace(pod: Pod, configuration: Configuration) -> Iterable[str]:
         f"terminationGracePeriodSeconds {grace_s} must be less than Slurm's KillWait "
         f"{configuration.kill_wait_s:g} s minus {configuration.termination_offset_s:g} s: {allowed}"
     )
-
-
-def _of_user(pod: Pod, values: Mapping[str, Value], configuration: Configuration) -> Iterable[str]:
-    """P5: the table says which namespace may use which user; without a table all may."""
-    policy = configuration.user_policy
-    if policy is None:
-        return
-    user = int(values.get("user-id", 0))
-    table = dict(policy)
-    ranges = table.get(pod.namespace, table.get("*", ()))
-    if not any(first <= user <= last for first, last in ranges):
-        yield (
-            f"namespace {pod.namespace} may not run jobs as user {user} (--user-policy); "
-            f"annotation {PREFIX}user-id sets the user"
-        )
 
 
 def _of_rules(pod: Pod, configuration: Configuration) -> Iterable[str]:

@@ -1,60 +1,198 @@
-"""The table of --user-policy: which namespaces may run jobs as which users (P5).
+"""The file of --user-policy: what the Pods of each namespace may ask of Slurm (P5).
 
 ```yaml
-team-a: 1001
-team-b: [1002, 2000-2999]
-"*": 65534
+team-a:
+  default-user: 1001
+  default-account: games
+  users: [1002, 2000-2999]
+  qos: [low, normal]
+  max-priority: 1000
+team-b: 1001
+"*": {root: true}
 ```
-`*` as a namespace means all others; as a user it means every user. Nothing else is allowed.
+`*` as a namespace means all others. Rules allow nothing that they do not name. A namespace with
+uids alone is of the first form of this file: it restricts only the users.
 """
 
 import re
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
 
+from sunk_sync.core.model.user_policy import OTHERS, Names, Ranges, Rules, UserPolicy
+from sunk_sync.core.translate.job_annotations import ID_MAX, PRIORITY_MAX
 from sunk_sync.core.translate.kube_forms import is_namespace
 
-UID_MAX: Final = 2**31 - 2
+Row = tuple[str, object, int]
+"""Key, value and line. A value is a text, a list of texts, a tuple of rows, or None."""
 
-_uids = re.compile(r"(\d{1,10})(?:\s*-\s*(\d{1,10}))?", re.ASCII).fullmatch
+ROOT: Final[Ranges] = ((0, 0),)
 
-Range = tuple[int, int]
-Table = tuple[tuple[str, tuple[Range, ...]], ...]
-"""Namespaces, sorted, and the allowed users: first and last of each range."""
+_ids = re.compile(r"(\d{1,10})(?:\s*-\s*(\d{1,10}))?", re.ASCII).fullmatch
+_IDS: Final = "numbers above 0 such as 1001, [1001, 2000-2999] or '*'; `root: true` allows 0"
+_NUMBER: Final = "a number from 1 to 2147483646; `root: true` allows 0"
+_NAMES: Final = "names such as games, [games, chess] or '*'"
 
 
-def user_policy_of(rows: Iterable[tuple[str, object, int]]) -> Table:
-    """Build the table from rows (namespace, uids, line). ValueError: every problem, one a line."""
+def user_policy_of(rows: Iterable[Row]) -> UserPolicy:
+    """Build the policy from rows (namespace, rules, line). ValueError: each problem is a line."""
     problems: list[str] = []
-    table: dict[str, tuple[Range, ...]] = {}
-    for namespace, uids, line in rows:
-        ranges = _ranges(uids)
-        if namespace != "*" and not is_namespace(namespace):
+    table: dict[str, Rules] = {}
+    for namespace, value, line in rows:
+        if namespace != OTHERS and not is_namespace(namespace):
             problems.append(f"line {line}: {namespace[:70]!r} is no name of a namespace, nor '*'")
         elif namespace in table:
             problems.append(f"line {line}: namespace {namespace} is listed twice")
-        elif not ranges:
-            problems.append(f"line {line}: allowed are uids such as 1001, [1001, 2000-2999] or '*'")
-        table[namespace] = ranges
+        rules, wrong = _rules(value, line)
+        table[namespace] = rules
+        problems += wrong
     if problems:
         raise ValueError("\n".join(problems))
     if not table:
-        raise ValueError("must be a mapping: `namespace: uids` on each line")
-    return tuple(sorted(table.items()))
+        raise ValueError("must be a mapping: `namespace: {rules}` on each line")
+    return UserPolicy(tuple(sorted(table.items(), key=lambda row: row[0])))
 
 
-def _ranges(uids: object) -> tuple[Range, ...]:
-    """Return the ranges; empty if one is invalid."""
-    parts = uids if isinstance(uids, list) else [uids]
-    ranges = [_range(word.strip()) for part in parts for word in str(part).split(",")]
-    return () if None in ranges else tuple(sorted(one for one in ranges if one is not None))
+def restricted_in_users_alone(policy: UserPolicy) -> list[str]:
+    """Return the namespaces in the first form of the file."""
+    return [name for name, rules in policy.namespaces if rules.is_first_form]
 
 
-def _range(word: str) -> Range | None:
+def _rules(value: object, line: int) -> tuple[Rules, list[str]]:
+    if isinstance(value, tuple):
+        return _named_rules(value)
+    try:
+        return _first_form(value), []
+    except ValueError:
+        forms = "{users: [1001, 2000-2999], accounts: games}"
+        uids = "uids alone such as 1001, [1001, 2000-2999] or '*'"
+        return Rules(), [f"line {line}: allowed are rules such as {forms}, or {uids}"]
+
+
+def _first_form(uids: object) -> Rules:
+    users = _ranges(uids, least=0)
+    if not users:
+        raise ValueError
+    return Rules(
+        users=users,
+        groups=((0, ID_MAX),),
+        accounts=None,
+        qos=None,
+        partitions=None,
+        reservations=None,
+        priority_max=PRIORITY_MAX,
+        exclusive=True,
+        required_nodes=True,
+        is_first_form=True,
+    )
+
+
+def _named_rules(rows: tuple[Row, ...]) -> tuple[Rules, list[str]]:
+    problems: list[str] = []
+    fields: dict[str, Any] = {}
+    for key, value, line in rows:
+        rule = _RULES.get(key)
+        if rule is None:
+            known = ", ".join(_RULES)
+            problems.append(f"line {line}: {key[:70]!r} is no rule; the rules are {known}")
+        elif rule.field in fields:
+            problems.append(f"line {line}: rule {key} is set twice")
+        else:
+            try:
+                fields[rule.field] = rule.read(value)
+            except ValueError:
+                fields[rule.field] = None
+                problems.append(f"line {line}: rule {key}: allowed is {rule.allowed}")
+    return (Rules(), problems) if problems else (_combined(fields), [])
+
+
+def _combined(fields: dict[str, Any]) -> Rules:
+    """The default user is allowed; `root` allows user and group 0."""
+    root = ROOT if fields.pop("root", False) else ()
+    default = fields.get("default_user", 0)
+    own = ((default, default),) if default else ()
+    users = (*root, *own, *fields.pop("users", ()))
+    return Rules(users=users, groups=(*root, *fields.pop("groups", ())), **fields)
+
+
+def _ranges(value: object, *, least: int = 1) -> Ranges:
+    return tuple(sorted(_range(word, least=least) for word in _words(value)))
+
+
+def _range(word: str, *, least: int) -> tuple[int, int]:
     if word == "*":
-        return (0, UID_MAX)
-    match = _uids(word)
+        return (least, ID_MAX)
+    match = _ids(word)
     if match is None:
-        return None
+        raise ValueError
     first, last = int(match.group(1)), int(match.group(2) or match.group(1))
-    return (first, last) if first <= last <= UID_MAX else None
+    if not least <= first <= last <= ID_MAX:
+        raise ValueError
+    return first, last
+
+
+def _names(value: object) -> Names:
+    words = _words(value)
+    if words == ["*"]:
+        return None
+    if not all(word and word.isprintable() and not {" ", "*"} & {*word} for word in words):
+        raise ValueError
+    return tuple(sorted(set(words)))
+
+
+def _name(value: object) -> str:
+    names = _names(value)
+    if names is None or len(names) != 1:
+        raise ValueError
+    return names[0]
+
+
+def _words(value: object) -> list[str]:
+    """Return the words of a comma list or of a list of texts."""
+    if not isinstance(value, str | list):
+        raise ValueError
+    parts = value if isinstance(value, list) else [value]
+    return [word.strip() for part in parts for word in str(part).split(",")]
+
+
+def _id(value: object) -> int:
+    first, last = _range(str(value), least=1)
+    if first != last:
+        raise ValueError
+    return first
+
+
+def _priority(value: object) -> int:
+    word = str(value)
+    if not (word.isascii() and word.isdigit() and len(word) <= 10 and int(word) <= PRIORITY_MAX):
+        raise ValueError
+    return int(word)
+
+
+def _switch(value: object) -> bool:
+    if value not in ("true", "false"):
+        raise ValueError
+    return value == "true"
+
+
+class _Rule(NamedTuple):
+    field: str
+    """Field of Rules, or `root`."""
+    read: Callable[[object], object]
+    allowed: str
+
+
+_RULES: Final = {
+    "default-user": _Rule("default_user", _id, _NUMBER),
+    "default-group": _Rule("default_group", _id, _NUMBER),
+    "default-account": _Rule("default_account", _name, "one name"),
+    "users": _Rule("users", _ranges, _IDS),
+    "groups": _Rule("groups", _ranges, _IDS),
+    "root": _Rule("root", _switch, "true or false"),
+    "accounts": _Rule("accounts", _names, _NAMES),
+    "qos": _Rule("qos", _names, _NAMES),
+    "partitions": _Rule("partitions", _names, _NAMES),
+    "reservations": _Rule("reservations", _names, _NAMES),
+    "max-priority": _Rule("priority_max", _priority, f"a number from 0 to {PRIORITY_MAX}"),
+    "exclusive": _Rule("exclusive", _switch, "true or false"),
+    "required-nodes": _Rule("required_nodes", _switch, "true or false"),
+}

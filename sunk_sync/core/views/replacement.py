@@ -41,10 +41,12 @@ def _why_in_its_state(workload: Workload, live: LiveJob) -> str:
 
 def _why_edited(workload: Workload, job: Job) -> str:
     """Return which edit of the Pods the waiting job cannot take over (P20)."""
-    if workload.request.invalid:
-        return f"its Pod was edited and is invalid now: {workload.request.invalid}"
-    before, after = job.identity.digest, workload.request.digest
-    if not before or not after or before == after:
+    before, after, invalid = job.identity.digest, workload.request.digest, workload.request.invalid
+    if after and before in ("", after):
+        return ""  # even if --user-policy changed and refuses such a job now
+    if invalid:
+        return f"its Pod was edited and is invalid now: {invalid}"
+    if not after:
         return ""
     refused = workload.submission.refused
     tried = refused is not None and refused.kind == "update" and refused.digest == after

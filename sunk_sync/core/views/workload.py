@@ -31,9 +31,11 @@ class Members(Struct, frozen=True, gc=False):
 
 class JobRequest(Struct, frozen=True, gc=False):
     description: JobDescription | None = None
-    """None: the gang is not complete, or a value is invalid."""
+    """None: the gang is not complete, or `invalid` says why there is none."""
     digest: str = ""
+    """Of the request of the Pods. Empty: the gang is not complete, or a value is invalid."""
     invalid: str = ""
+    """Values that are invalid, or that --user-policy refuses."""
 
 
 class LiveJob(Struct, frozen=True, kw_only=True, gc=False):

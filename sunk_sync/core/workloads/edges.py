@@ -11,6 +11,7 @@ from sunk_sync.core.model.facts import (
     Job,
     JobNotice,
     Pod,
+    PolicyRead,
     StopCall,
     SubmitRefused,
     Taken,
@@ -25,6 +26,7 @@ from sunk_sync.core.model.keys import (
     workload_key_of,
 )
 from sunk_sync.core.model.pod_spec import Gang
+from sunk_sync.core.model.user_policy import UserPolicy
 from sunk_sync.core.tables.last_seen import node_place
 from sunk_sync.core.translate.job_states import has_passed_prolog, is_live, is_waiting
 from sunk_sync.core.workloads.changes import (
@@ -41,7 +43,9 @@ from sunk_sync.core.workloads.snapshot import NO_PODS, WorkloadSnapshots, uid_in
 from sunk_sync.core.workloads.watchlists import keep
 from sunk_sync.core.workloads.workloads import Workloads
 
-MemoryFact = Attempt | SubmitRefused | BindRefused | BindTried | GangSize | JobNotice | Taken
+MemoryFact = (
+    Attempt | SubmitRefused | BindRefused | BindTried | GangSize | JobNotice | Taken | PolicyRead
+)
 
 
 class WorkloadEdges:
@@ -216,8 +220,16 @@ class WorkloadEdges:
                 return set(map(workload_key, index.keys_of_job(word.job_id)))
             case Taken():
                 return self._taken_changed(word)
+            case PolicyRead() if word.policy != self._all.configuration.namespace_rules:
+                return self._policy_changed(word.policy)
             case _:
                 return set()
+
+    def _policy_changed(self, policy: UserPolicy) -> set[Key]:
+        """Other rules apply: check every request again, also one that Slurm refused (P5)."""
+        self._all.apply_rules(policy)
+        self._memory.refusals.clear()
+        return set(map(workload_key, self._index.pods))
 
     def _taken_changed(self, word: Taken) -> set[Key]:
         """Pods of other schedulers changed on a Node; this matters only if it is a host."""

@@ -198,7 +198,7 @@ class WorkloadSnapshots:
         described, digest = digested(members.pods, self._all.configuration)
         if isinstance(described, JobDescription):
             return JobRequest(described, digest)
-        return JobRequest(invalid=described.message)
+        return JobRequest(digest=digest, invalid=described.message)
 
     def _hosts_for(
         self, key: str, job: Job | None, members: Members, request: JobRequest

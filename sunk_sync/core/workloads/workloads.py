@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Job, Pod
+from sunk_sync.core.model.user_policy import UserPolicy
 from sunk_sync.core.tables.feasible_hosts import FeasibleHosts
 from sunk_sync.core.tables.host_identity import HostIdentity
 from sunk_sync.core.tables.open_calls import OpenCalls
@@ -50,6 +53,9 @@ class Workloads:
         self.queue = Queue(self.memory.ahead)
         self.gate_seen = False
         """This process got a gate call for a job of sunk-sync."""
+
+    def apply_rules(self, policy: UserPolicy) -> None:
+        self.configuration = replace(self.configuration, namespace_rules=policy)
 
     def watches(self, job: Job) -> bool:
         """Whether sunk-sync watches the namespace of the job's Pods, which is in the job's name."""

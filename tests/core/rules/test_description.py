@@ -12,6 +12,7 @@ from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Pod
 from sunk_sync.core.model.job_description import SETTINGS, JobDescription
 from sunk_sync.core.model.pod_spec import Gang, PodSpec, Requirement, Term
+from sunk_sync.core.model.user_policy import Rules, UserPolicy
 from sunk_sync.core.translate.job_spec import (
     MESSAGE_MAX,
     Invalid,
@@ -28,6 +29,9 @@ CONFIGURATION = Configuration(
     gpu_types=(("A100_PCIE_80GB", "a100"), ("A100_NVLINK_80GB", "a100"), ("H100", "h100")),
 )
 SMALL: Mapping[str, int] = {"cpu": 1000, "memory": GIB}
+
+
+TEAM_ALONE = UserPolicy((("team", Rules(users=((0, 9),))),))
 
 
 def pod(name: str = "p", **fields: Any) -> Pod:
@@ -243,7 +247,7 @@ def test_all_faults_are_one_message_P4() -> None:
 def test_any_text_gives_a_description_or_a_message_P4(
     texts: Mapping[str, str], policy: bool
 ) -> None:
-    configuration = configured(user_policy=(("team", ((0, 9),)),) if policy else None)
+    configuration = configured(namespace_rules=TEAM_ALONE if policy else None)
     outcome = describe([pod(**texts)], configuration)
     if isinstance(outcome, Invalid):
         assert 0 < len(outcome.message.encode()) <= MESSAGE_MAX
@@ -265,34 +269,6 @@ def test_a_user_without_a_group_has_the_group_of_that_number_P5() -> None:
     assert (description.user_id, description.group_id) == (1001, 1001)
     description = described(pod(user_id="1001", group_id="7"))
     assert (description.user_id, description.group_id) == (1001, 7)
-
-
-POLICY = (("*", ((5, 5),)), ("batch", ()), ("team", ((0, 0), (1000, 1999))))
-
-
-@pytest.mark.parametrize(
-    ("namespace", "user"),
-    [("team", "0"), ("team", ""), ("team", "1000"), ("team", "1999"), ("other", "5")],
-)
-def test_a_user_in_the_policy_is_allowed_P5(namespace: str, user: str) -> None:
-    """Namespaces without a row use the row `*`."""
-    described(pod(namespace=namespace, user_id=user), configuration=configured(user_policy=POLICY))
-
-
-@pytest.mark.parametrize(
-    ("namespace", "user"),
-    [("team", "1"), ("team", "2000"), ("team", "5"), ("other", ""), ("batch", "5")],
-)
-def test_a_user_not_in_the_policy_is_refused_P5(namespace: str, user: str) -> None:
-    """Also root, when the annotation is left out."""
-    one = pod(namespace=namespace, user_id=user)
-    message = refused(one, configuration=configured(user_policy=POLICY))
-    assert f"namespace {namespace} may not run jobs as user {user or 0} (" in message
-
-
-def test_an_empty_policy_allows_nobody_and_no_policy_everybody_P5() -> None:
-    assert "may not" in refused(pod(), configuration=configured(user_policy=()))
-    described(pod(user_id="77"), configuration=configured(user_policy=None))
 
 
 # --- P6
