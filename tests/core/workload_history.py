@@ -14,12 +14,14 @@ from sunk_sync.core.model.facts import (
     News,
     Node,
     Pod,
+    PolicyRead,
     SlurmdPod,
     SlurmNode,
     StopCall,
 )
 from sunk_sync.core.model.outcomes import Outcome, Unsure
 from sunk_sync.core.model.pod_spec import Gang, PodSpec
+from sunk_sync.core.model.user_policy import Rules, UserPolicy
 from sunk_sync.core.model.verdict import Decision
 from tests.core.checks import ReadSet
 from tests.core.history import History
@@ -40,6 +42,13 @@ SETTINGS = (
     (("constraints", "b"),),
     (("partition", "a"),),
     (("timeout", "soon"),),
+)
+OPEN = Rules(users=((0, 0),), partitions=None)
+POLICIES = (
+    UserPolicy((("*", OPEN),)),
+    UserPolicy((("*", Rules(users=((0, 0),))),)),
+    UserPolicy((("*", Rules(users=((5, 5),), default_user=5, partitions=None)),)),
+    UserPolicy((("other", OPEN),)),
 )
 
 
@@ -64,7 +73,7 @@ class WorkloadHistory(History):
         )
 
     def _kinds(self) -> tuple[Callable[[], None], ...]:
-        mine = (self._change_workload, self._change_jobs, self._change_jobs, self._call)
+        mine = (self._change_workload, self._change_jobs, self._call, self._change_policy)
         return (*super()._kinds(), *dict.fromkeys(mine))
 
     def _prepare(self) -> None:
@@ -170,6 +179,11 @@ class WorkloadHistory(History):
                 return replace(row, gang=None)
             case _:
                 return replace(row, gated=False)
+
+    def _change_policy(self) -> None:
+        """The file of --user-policy changes, so other requests are refused (P5)."""
+        if self.rng.random() < 0.3:
+            self._observe((PolicyRead(self.rng.choice(POLICIES)),))
 
     def _change_jobs(self) -> None:
         jobs = self.world.jobs
