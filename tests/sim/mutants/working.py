@@ -298,4 +298,15 @@ MUTANTS = (
         "if True:",
         "slurmctld lost its network for a minute, and every Pod of the cluster was ended.",
     ),
+    _mutant(
+        "a change of the policy ends jobs that wait", "core/views/replacement.py",
+        '    if after and before in ("", after):', '    if not invalid and before in ("", after):',
+        "One line of --user-policy was changed, and every job of the namespace lost its place in"
+        " the queue.",
+    ),
+    _mutant(
+        "the first name of a list decides", "core/model/user_policy.py",
+        '{*text.split(",")} <= {*allowed}', 'text.split(",")[0] in allowed',
+        "A tenant asked for his own reservation and, behind a comma, for the one of others.",
+    ),
 )  # fmt: skip
