@@ -14,6 +14,7 @@ from sunk_sync.kube.api.answers import BAD_BYTES, KubeError, refusal, stream_ref
 from sunk_sync.kube.decode.source_decoder import (
     NODES,
     OFFERING_NODES,
+    OTHERS,
     PODS,
     SLURMD_PODS,
     Bookmark,
@@ -90,6 +91,18 @@ def test_a_recorded_watch_list_ends_with_its_bookmark() -> None:
     assert all(isinstance(row, Observed) for row in rows)
     assert isinstance(end, Bookmark)
     assert end.ends_listing
+
+
+@pytest.mark.parametrize("decoder", [SLURMD_PODS, PODS, OTHERS], ids=lambda one: one.source)
+def test_a_bookmark_of_pods_is_read_although_its_containers_are_null(
+    decoder: SourceDecoder[Any],
+) -> None:
+    """As Kubernetes 1.30 to 1.35 sends it."""
+    ends = '"annotations":{"k8s.io/initial-events-end":"true"}'
+    meta = f'"metadata":{{"resourceVersion":"224",{ends}}}'
+    pod = f'{{"kind":"Pod","apiVersion":"v1",{meta},"spec":{{"containers":null}},"status":{{}}}}'
+    line = f'{{"type":"BOOKMARK","object":{pod}}}'
+    assert decoder.event(line.encode()) == Bookmark("224", ends_listing=True)
 
 
 def test_a_recorded_ERROR_event_is_an_answer_of_status_410() -> None:

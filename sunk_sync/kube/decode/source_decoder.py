@@ -67,6 +67,7 @@ WatchEvent = Observed | DeletedEvent | Bookmark | ErrorEvent | Unreadable
 
 _decode_list = msgspec.json.Decoder(wire_hosts.WireList).decode
 _decode_any_event = msgspec.json.Decoder(wire_hosts.WireEvent[msgspec.Raw]).decode
+_decode_bookmark = msgspec.json.Decoder(wire_hosts.WireBookmark).decode
 _decode_any_object = msgspec.json.Decoder(wire_hosts.WireAnyObject).decode
 
 
@@ -106,8 +107,6 @@ class SourceDecoder(Generic[RowT]):
                 return self._observed(event.object)
             if kind == "DELETED":
                 return DeletedEvent(self._observed(event.object))
-            if kind == "BOOKMARK":
-                return _mark(event.object.metadata)
         except BAD_BYTES:
             return self._odd_event(line)
         return self._odd_event(line)
@@ -119,13 +118,15 @@ class SourceDecoder(Generic[RowT]):
         return Observed(self._row_of(wire), order_of(meta.resource_version))
 
     def _odd_event(self, line: bytes) -> WatchEvent | None:
-        """Decode an ERROR, or an event whose object is unreadable."""
+        """Decode an event that is no change, or a change whose object is unreadable."""
         try:
             event = _decode_any_event(line)
         except BAD_BYTES:
             return None
         if event.type == "ERROR":
             return ErrorEvent(bytes(event.object))
+        if event.type == "BOOKMARK":
+            return _bookmark(event.object)
         if event.type not in ("ADDED", "MODIFIED", "DELETED"):
             return None
         seen = self.object(event.object)
@@ -142,8 +143,12 @@ def order_of(version: str) -> float:
     return float(version)
 
 
-def _mark(meta: Any) -> Bookmark:
-    order_of(meta.resource_version)
+def _bookmark(body: msgspec.Raw) -> Bookmark | None:
+    try:
+        meta = _decode_bookmark(body).metadata
+        order_of(meta.resource_version)
+    except BAD_BYTES:
+        return None
     annotations = meta.annotations
     ends = annotations is not None and annotations.initial_events_end == "true"
     return Bookmark(meta.resource_version, ends)

@@ -24,7 +24,6 @@ class WireNodeAnnotations(Struct, gc=False, frozen=True):
     cordoned_for_drain: str = field(name=names.CORDONED_FOR_DRAIN, default="")
     keep_cordon: str = field(name=names.KEEP_CORDON, default="")
     drain: str | None = field(name=names.DRAIN, default=None)
-    initial_events_end: str = field(name=INITIAL_EVENTS_END, default="")
 
 
 class WireNodeLabels(Struct, gc=False, frozen=True):
@@ -40,7 +39,6 @@ class WireSlurmdPodAnnotations(Struct, gc=False, frozen=True):
     pending_deletion: str | None = field(name=names.PENDING_DELETION, default=None)
     drained: str = field(name=names.DRAINED, default="")
     drain: str | None = field(name=names.DRAIN, default=None)
-    initial_events_end: str = field(name=INITIAL_EVENTS_END, default="")
 
 
 class WireSlurmdPodLabels(Struct, gc=False, frozen=True):
@@ -122,6 +120,21 @@ class WireEvent(Struct, Generic[ObjectT], gc=False, frozen=True):
 
     type: str
     object: ObjectT
+
+
+class WireBookmarkAnnotations(Struct, gc=False, frozen=True):
+    initial_events_end: str = field(name=INITIAL_EVENTS_END, default="")
+
+
+class WireBookmarkMeta(Struct, gc=False, frozen=True, rename="camel"):
+    resource_version: str
+    annotations: WireBookmarkAnnotations | None = None
+
+
+class WireBookmark(Struct, gc=False, frozen=True):
+    """The object of a bookmark. Its spec is not valid: that of a Pod has null as containers."""
+
+    metadata: WireBookmarkMeta
 
 
 class WireListMeta(Struct, frozen=True, rename="camel"):

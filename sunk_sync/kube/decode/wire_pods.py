@@ -12,7 +12,7 @@ from msgspec import Raw, Struct, field
 
 from sunk_sync.core.model import names
 from sunk_sync.core.model.job_description import SETTINGS
-from sunk_sync.kube.decode.wire_hosts import INITIAL_EVENTS_END, WireCondition, WireNodeAnnotations
+from sunk_sync.kube.decode.wire_hosts import WireCondition, WireNodeAnnotations
 
 ABSENT = Raw()
 
@@ -31,7 +31,6 @@ class WireWorkloadMarks(Struct, gc=False, frozen=True, rename=_ours):
     cancelled: str = ""
     resubmit: str = ""
     lws_size: str | None = field(name=names.LWS_SIZE, default=None)
-    initial_events_end: str = field(name=INITIAL_EVENTS_END, default="")
 
 
 SETTING_FIELDS = tuple(name.replace("-", "_") for name in SETTINGS)
@@ -117,16 +116,11 @@ class WirePod(Struct, gc=False, frozen=True):
     status: WirePodStatus = WirePodStatus()
 
 
-class WireOtherPodAnnotations(Struct, gc=False, frozen=True):
-    initial_events_end: str = field(name=INITIAL_EVENTS_END, default="")
-
-
 class WireOtherPodMeta(Struct, gc=False, frozen=True, rename="camel"):
     resource_version: str
     name: str = ""
     namespace: str = ""
     uid: str = ""
-    annotations: WireOtherPodAnnotations | None = None
 
 
 class WireOtherPodSpec(Struct, gc=False, frozen=True, rename="camel"):

@@ -198,7 +198,8 @@ def bookmark(kind: str, version: int, *, ends_listing: bool = False) -> bytes:
     meta: Json = {"resourceVersion": str(version), "creationTimestamp": None}
     if ends_listing:
         meta["annotations"] = {"k8s.io/initial-events-end": "true"}
-    return event("BOOKMARK", {"kind": kind, "metadata": meta, "spec": {}})
+    spec: Json = {"containers": None} if kind == "Pod" else {}
+    return event("BOOKMARK", {"kind": kind, "metadata": meta, "spec": spec})
 
 
 async def stream(
