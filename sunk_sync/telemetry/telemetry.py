@@ -169,7 +169,7 @@ class Telemetry:
 
     def _level_of(self, action: Action, outcome: Outcome) -> tuple[Callable[..., Any], _Extra]:
         """Return the level: debug for reads; equal failures are warnings once a minute."""
-        if isinstance(outcome, Done):
+        if isinstance(outcome, Done) and not outcome.why:
             read = isinstance(action, act.GetObject | act.Relist)
             return (self.log.debug if read else self.log.info), {}
         extra: _Extra = {"why": outcome.why}

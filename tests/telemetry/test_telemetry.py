@@ -117,6 +117,16 @@ def test_reads_are_logged_only_at_level_debug() -> None:
     assert (line["event"], line["pod"]) == ("read", "slurm/slurmd-n1")
 
 
+def test_a_read_that_proves_nothing_is_one_warning_a_minute(bench: Bench) -> None:
+    """For example without the permission to get Nodes: then no Node counts as deleted."""
+    for name in ("kn1", "kn2"):
+        look = act.GetObject("Node", "", name, 0.0)
+        bench.telemetry.wrote(look, Done(look, why="nodes is forbidden"), "b", 0.1)
+    (line,) = bench.lines()
+    assert (line["event"], line["level"], line["node"]) == ("read", "warning", "kn1")
+    assert line["why"] == "nodes is forbidden"
+
+
 def test_a_refusal_is_a_warning_with_the_answer_of_the_server(bench: Bench) -> None:
     bench.telemetry.wrote(DRAIN, Refused(DRAIN, "drained by root: bad DIMM"), BECAUSE, 0.1)
     (line,) = bench.lines()

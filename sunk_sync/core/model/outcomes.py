@@ -30,6 +30,8 @@ class Done(Struct, frozen=True, gc=False):
     seen: tuple[News, ...] = ()
     missing: bool = False
     """No object has the UID of the action: there was nothing to do."""
+    why: str = ""
+    """Why a read by name proves nothing; empty: it found the object, or none."""
 
 
 class Refused(Struct, frozen=True, gc=False):

@@ -131,7 +131,8 @@ class KubePush:
         asked_s = self._clock()
         path = apply.object_path(action.kind, action.namespace, action.name)
         answer = await self._client.call(Request(path=path), _decode_named)
-        return Done(action, (_get_result(kind, action, answer, asked_s),))
+        get_result = _get_result(kind, action, answer, asked_s)
+        return Done(action, (get_result,), why=_why_unknown(get_result, answer))
 
     async def _list_again(self, action: Relist) -> Outcome:
         relist = self._relist.get(action.source)
@@ -151,6 +152,12 @@ class KubePush:
 
     def _now(self) -> str:
         return spelled(self._wall_clock())
+
+
+def _why_unknown(get_result: GetResult, answer: _Named | KubeError) -> str:
+    if get_result.found != "unknown":
+        return ""
+    return answer.why if isinstance(answer, KubeError) else "the answer is another object"
 
 
 def _get_result(
