@@ -43,7 +43,7 @@ test-real: $(READY) testbed ## run the tests with real Kubernetes and Slurm serv
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-real-old test-real-new
 	$(MAKE) --no-print-directory test-real-again
 
-REAL = $(BIN)/python -m pytest -m real --dist loadfile tests/real tests/chart -o cache_dir=.pytest_cache
+REAL = $(BIN)/python -m pytest -m real --dist loadfile tests/real tests/chart tests/image -o cache_dir=.pytest_cache
 test-real-old: WHICH := -k "24.11" -n 2
 test-real-new: WHICH := -k "not 24.11" -n 2
 test-real-old test-real-new: $(READY)
@@ -81,9 +81,10 @@ mutation: $(READY) ## run mutation tests of rules, policy and outbox
 lock: ## update the lock files from pyproject.toml (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -q -o requirements.lock
 	uv pip compile pyproject.toml --extra dev -c requirements.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -q -o requirements-dev.lock
+	uv pip compile --group build --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -q -o requirements-build.lock
 
-image: ## build the container image
-	docker build -f Containerfile -t sunk-sync .
+image: $(RUNTIME) ## build the container image with podman or docker, and its bill of materials
+	$(BIN)/python -m tools.image $(IMAGE_OPTIONS)
 
 clean: ## remove everything that make created here
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage .import_linter_cache
