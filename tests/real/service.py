@@ -154,13 +154,11 @@ class Service:
 
     def lines(self, event: str | None = None, *, since: int = 0, **fields: Any) -> list[Line]:
         """Return the complete log lines with this event and these fields."""
-        with self.log_file.open("rb") as file:
-            file.seek(since)
-            whole, _, _ = file.read().rpartition(b"\n")
-        lines = [_decode(line) for line in whole.splitlines()]
         if event is not None:
             fields["event"] = event
-        return [line for line in lines if fields.items() <= line.items()]
+        return [
+            line for line in log_lines(self.log_file, since=since) if fields.items() <= line.items()
+        ]
 
     def writes(self, action: str | None = None, *, since: int = 0, **fields: Any) -> list[Line]:
         """Return the log lines of writes with any outcome."""
@@ -207,11 +205,7 @@ class Service:
     def _get(self, server: str, path: str) -> tuple[int, str]:
         addresses = self._addresses()
         assert addresses is not None, self.tail()
-        try:
-            with urllib.request.urlopen(f"http://{addresses[server]}{path}", timeout=5) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
+        return get(addresses[server], path)
 
     def __enter__(self) -> Self:
         return self.start().wait_ready()
@@ -237,6 +231,23 @@ def allow(bed: Bed, namespace: str, *, allowed: bool = True) -> None:
             found["metadata"] = {"name": name, "namespace": namespace}
             path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/{kind}s"
             bed.kube.rest.call("POST", path, found)
+
+
+def get(address: str, path: str) -> tuple[int, str]:
+    """Return status and text of a page of the service."""
+    try:
+        with urllib.request.urlopen(f"http://{address}{path}", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def log_lines(log_file: Path, *, since: int = 0) -> list[Line]:
+    """Return the complete lines of a log in JSON."""
+    with log_file.open("rb") as file:
+        file.seek(since)
+        whole, _, _ = file.read().rpartition(b"\n")
+    return [_decode(line) for line in whole.splitlines()]
 
 
 def _argv(flags: dict[str, str]) -> list[str]:

@@ -21,6 +21,7 @@ ETCD_PACKAGE = "go.etcd.io/etcd/server/v3"
 OLDEST_GO = (1, 21)
 # An older debootstrap does not know the newer suites, so the script is named.
 DEBOOTSTRAP_SCRIPT = "/usr/share/debootstrap/scripts/sid"
+IMAGE_BASE_FILE = "base.tar"
 VERSION_FILE = "VERSION"
 
 Job = tuple[Artifact, Callable[[Path], None]]
@@ -35,9 +36,11 @@ def build(kube: str | None, slurm: Sequence[str], progress: Progress) -> None:
         partial(_require_debian_for, slurm, progress),
         partial(debian.require_command, "openssl", "openssl", progress),
     )
+    _try_podman(progress)
     # The scheduler and helm reuse the compiled packages of the servers: they are built after them.
     go = [*_kube_jobs(kube, progress), *_chart_jobs(progress)]
-    lanes = [go, *([job] for job in _slurm_jobs(slurm, progress))]
+    debian_jobs = [*_slurm_jobs(slurm, progress), *_image_jobs(progress)]
+    lanes = [go, *([job] for job in debian_jobs)]
     with ThreadPoolExecutor(len(lanes)) as threads:
         results = [threads.submit(_ensure_each, lane) for lane in lanes]
         try:
@@ -47,7 +50,7 @@ def build(kube: str | None, slurm: Sequence[str], progress: Progress) -> None:
             for process in list(_running):
                 process.kill()
             raise
-    for artifact in [*_go_artifacts(kube), *map(cache.slurm, slurm)]:
+    for artifact in [*_go_artifacts(kube), *map(cache.slurm, slurm), cache.image_base()]:
         version = (artifact.path / VERSION_FILE).read_text().strip()
         progress.say(artifact.name, f"{version}, in {artifact.path}")
 
@@ -187,12 +190,21 @@ def _first_line(*argv: str | Path) -> str:
     return said.splitlines()[0]
 
 
+def _try_podman(progress: Progress) -> None:
+    """Install what builds and runs the image; the servers need neither."""
+    for command in cache.IMAGE_COMMANDS:
+        try:
+            debian.require_command(command, command, progress)
+        except CannotRunError as error:
+            progress.say(command, f"{error}; the tests of the image cannot run")
+
+
 def _missing_roots(versions: Sequence[str]) -> list[str]:
     return [version for version in versions if not cache.slurm(version).built]
 
 
 def _require_debian_for(versions: Sequence[str], progress: Progress) -> None:
-    if _missing_roots(versions):
+    if _missing_roots(versions) or not cache.image_base().built:
         debian.require_root()
         debian.require_command("debootstrap", "debootstrap", progress)
         debian.mirror(progress)
@@ -209,7 +221,8 @@ def _build_slurm(version: str, mirror: str, progress: Progress, part: Path) -> N
     artifact = cache.slurm(version)
     suite = cache.SLURM_SUITES[version]
     with progress.step(artifact.name, f"debootstrap {suite}") as step:
-        run_logged(_debootstrap(suite, part, mirror), artifact.log, step.see)
+        make_root = _debootstrap(suite, part, mirror, packages=cache.SLURM_PACKAGES)
+        run_logged(make_root, artifact.log, step.see)
         run_logged(["chroot", part, "sh", "-ec", MAKE_DATABASE], artifact.log, step.see)
     got = _first_line("chroot", part, "/usr/sbin/slurmctld", "-V")
     if not re.search(rf" {re.escape(version)}\.", got):
@@ -220,8 +233,30 @@ def _build_slurm(version: str, mirror: str, progress: Progress, part: Path) -> N
     (part / VERSION_FILE).write_text(f"{got} (Debian {suite})\n")
 
 
-def _debootstrap(suite: str, part: Path, mirror: str) -> list[str | Path]:
+def _image_jobs(progress: Progress) -> list[Job]:
+    artifact = cache.image_base()
+    if artifact.built:
+        return []
+    return [(artifact, partial(_build_image_base, debian.mirror(progress), progress))]
+
+
+def _build_image_base(mirror: str, progress: Progress, part: Path) -> None:
+    artifact, root = cache.image_base(), part / "root"
+    suite = cache.IMAGE_BASE_SUITE
+    with progress.step(artifact.name, f"debootstrap {suite}") as step:
+        for argv in (
+            _debootstrap(suite, root, mirror, packages=cache.IMAGE_BASE_PACKAGES),
+            ["chroot", root, "sh", "-ec", cache.MAKE_IMAGE_BASE],
+            ["tar", "-C", root, "-cf", part / IMAGE_BASE_FILE, "."],
+        ):
+            run_logged(argv, artifact.log, step.see)
+    got = _first_line("chroot", root, "python3", "--version")
+    (part / VERSION_FILE).write_text(f"{got} (Debian {suite})\n")
+    shutil.rmtree(root)
+
+
+def _debootstrap(suite: str, root: Path, mirror: str, *, packages: str) -> list[str | Path]:
     # In namespaces: a killed build leaves neither mounts nor processes.
     alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"]
-    options = ["--variant=minbase", f"--include={cache.SLURM_PACKAGES}"]
-    return [*alone, "debootstrap", *options, suite, part, mirror, DEBOOTSTRAP_SCRIPT]
+    options = ["--variant=minbase", f"--include={packages}"]
+    return [*alone, "debootstrap", *options, suite, root, mirror, DEBOOTSTRAP_SCRIPT]

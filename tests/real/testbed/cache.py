@@ -33,6 +33,18 @@ SLURM_PACKAGES = (
     "slurm-wlm-basic-plugins,slurm-wlm-mysql-plugin,mariadb-server-core,curl"
 )
 
+IMAGE_COMMANDS = ("podman", "runc")
+# A stand-in for the image python:3.13-slim: the same Debian and Python, with pip, not compiled.
+IMAGE_BASE_SUITE = "trixie"
+IMAGE_BASE_PACKAGES = "ca-certificates,python3,python3-venv"
+MAKE_IMAGE_BASE = """
+wheels=/usr/share/python-wheels
+PYTHONPATH=$(echo $wheels/pip-*.whl) python3 -m pip install --quiet --no-index \
+  --find-links=$wheels --break-system-packages --root-user-action=ignore pip
+rm -rf /var/cache/apt /var/lib/apt/lists /var/log/*
+find / -xdev -name __pycache__ -prune -exec rm -r {} +
+"""
+
 
 def root() -> Path:
     if explicit := os.environ.get("TESTBED_CACHE"):
@@ -105,6 +117,11 @@ def kube_scheduler(version: str) -> Artifact:
 def chart_tools() -> Artifact:
     """helm and kubeconform, for the tests of the chart."""
     return Artifact("chart-tools", f"{HELM_VALUES} {_module('chart-tools')}")
+
+
+def image_base() -> Artifact:
+    """A root file system with Python as a tar file, from which the tests build the image."""
+    return Artifact("image-base", f"{IMAGE_BASE_SUITE} {IMAGE_BASE_PACKAGES} {MAKE_IMAGE_BASE}")
 
 
 def _module(name: str) -> str:

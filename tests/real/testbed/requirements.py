@@ -39,6 +39,14 @@ def why_not(
     return why_not_run() or why_not_built(wanted)
 
 
+def why_not_image() -> str | None:
+    """Return why the image cannot be built and run here, or None if it can."""
+    for command in cache.IMAGE_COMMANDS:
+        if shutil.which(command) is None:
+            return f"{command} is missing: make testbed (or apt-get install {command})"
+    return why_not_run() or why_not_built([cache.image_base()])
+
+
 def why_not_run() -> str | None:
     """Return what the machine lacks to run servers, built or not."""
     if not Path("/proc/self/ns/pid").exists():
