@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
-LOCKS = ("requirements.lock", "requirements-dev.lock")
+LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-build.lock")
 BROUGHT = {"pip", "setuptools", "sunk-sync"}
 """Packages of a fresh environment, and the product."""
 

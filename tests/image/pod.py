@@ -15,11 +15,12 @@ from tests.real.testbed.sandbox import wait_until
 
 NAME = "sunk-sync"
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+USER = 65532
 POD_SECURITY = {
     "runAsNonRoot": True,
-    "runAsUser": 65532,
-    "runAsGroup": 65532,
-    "fsGroup": 65532,
+    "runAsUser": USER,
+    "runAsGroup": USER,
+    "fsGroup": USER,
     "seccompProfile": {"type": "RuntimeDefault"},
 }
 SECURITY = {
@@ -28,7 +29,7 @@ SECURITY = {
     "capabilities": {"drop": ["ALL"]},
 }
 SECURITY_FLAGS = (
-    "--user=65532:65532",
+    f"--user={USER}:{USER}",
     "--read-only",
     "--read-only-tmpfs=false",
     "--cap-drop=all",
@@ -134,5 +135,5 @@ class Pod:
             path = folder / file
             path.touch(mode=0o440)
             path.write_text(text)
-            os.chown(path, 0, POD_SECURITY["fsGroup"])
+            os.chown(path, 0, USER)
         return folder

@@ -243,12 +243,13 @@ def _image_jobs(progress: Progress) -> list[Job]:
 def _build_image_base(mirror: str, progress: Progress, part: Path) -> None:
     artifact, root = cache.image_base(), part / "root"
     suite = cache.IMAGE_BASE_SUITE
+    commands: list[list[str | Path]] = [
+        _debootstrap(suite, root, mirror, packages=cache.IMAGE_BASE_PACKAGES),
+        ["chroot", root, "sh", "-ec", cache.MAKE_IMAGE_BASE],
+        ["tar", "-C", root, "-cf", part / IMAGE_BASE_FILE, "."],
+    ]
     with progress.step(artifact.name, f"debootstrap {suite}") as step:
-        for argv in (
-            _debootstrap(suite, root, mirror, packages=cache.IMAGE_BASE_PACKAGES),
-            ["chroot", root, "sh", "-ec", cache.MAKE_IMAGE_BASE],
-            ["tar", "-C", root, "-cf", part / IMAGE_BASE_FILE, "."],
-        ):
+        for argv in commands:
             run_logged(argv, artifact.log, step.see)
     got = _first_line("chroot", root, "python3", "--version")
     (part / VERSION_FILE).write_text(f"{got} (Debian {suite})\n")
