@@ -22,6 +22,7 @@ WHERE = {
     ("Role", "sunk-sync-scheduler"): "work",
     ("Role", "sunk-sync"): "own",
     ("Role", "sunk-sync-hooks-key"): "own",
+    ("Role", "sunk-sync-lease"): "own",
     ("Role", "sunk-sync-events-slurm"): "default",
 }
 READING_AND_MARKING = {"get", "list", "watch", "patch", "create"}
@@ -54,10 +55,10 @@ def container() -> Document:
     return only
 
 
-def config() -> dict[str, str]:
+def config() -> Document:
     """The file with the settings of the process."""
     (found,) = of_kind("ConfigMap")
-    values: dict[str, str] = yaml.safe_load(found["data"]["config.yaml"])
+    values: Document = yaml.safe_load(found["data"]["config.yaml"])
     return values
 
 
@@ -162,11 +163,11 @@ def test_every_role_is_bound_to_our_service_account_alone() -> None:
         ]
 
 
-def test_the_one_replica_is_replaced_only_after_its_end() -> None:
-    """Without leader election two must never run at once."""
+def test_two_replicas_share_an_election_and_one_is_always_there_F6() -> None:
     (deployment,) = of_kind("Deployment")
-    assert deployment["spec"]["replicas"] == 1
-    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+    assert deployment["spec"]["replicas"] == 2
+    assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 0, "maxSurge": 1}
+    assert config()["leader-elect"] is True
 
 
 def test_the_pod_meets_the_restricted_pod_security_standard() -> None:

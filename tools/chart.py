@@ -48,7 +48,7 @@ OWN_VALUES = {
 """Settings that `settings` may not hold → the value that sets them; empty: the chart alone does."""
 
 LEASE = "own-lease"
-"""Granted only with leader election. Empty as long as the table has no Lease."""
+"""Granted only with leader election."""
 VERBS = ("get", "list", "watch", "create", "patch", "delete")
 OBJECT = "sunk-sync-slurm"
 OBJECT_NAME = '{{ include "sunk-sync.objectName" . }}'

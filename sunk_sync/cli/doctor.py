@@ -22,6 +22,7 @@ from sunk_sync.kube.api.client import KubeClient, ResourceAttributes
 from sunk_sync.kube.rbac import ALL_PODS, PERMISSIONS, Where
 from sunk_sync.kube.read.listing import Listing
 from sunk_sync.kube.write.hooks_key import SecretReference, find_key, secret_name
+from sunk_sync.kube.write.lease import own_object_name
 from sunk_sync.kube.write.outcomes import is_gone
 from sunk_sync.server.tokens import KeyFileError, checked_key, read_key
 from sunk_sync.service.hooks_key import cure_of, needs_secret
@@ -161,7 +162,7 @@ def check_scheduler(settings: Settings) -> list[Finding]:
 
 
 async def _permissions(client: KubeClient, settings: Settings) -> list[Finding]:
-    wanted = list(_wanted(settings, secrets=client.namespace))
+    wanted = list(_wanted(settings, own=client.namespace))
     everything = ResourceAttributes(verb="*", group="*", resource="*")
     answers = await anyio.gather(*(client.may(one) for one in [*wanted, everything]))
     asked = zip(wanted, answers[:-1], strict=True)
@@ -170,16 +171,21 @@ async def _permissions(client: KubeClient, settings: Settings) -> list[Finding]:
     )
 
 
-def _wanted(settings: Settings, *, secrets: str) -> Iterator[ResourceAttributes]:
-    """Yield one question for each verb; secrets: the namespace of the hooks key."""
+def _wanted(settings: Settings, *, own: str) -> Iterator[ResourceAttributes]:
+    """Yield one question for each verb; own: the namespace of the hooks key and the Lease."""
+    own_objects = {
+        "secrets": (needs_secret(settings), secret_name(settings.cluster_name)),
+        "leases": (settings.leader_elect, own_object_name(settings.cluster_name)),
+    }
     for permission in (*PERMISSIONS, *((ALL_PODS,) if settings.watch_all_pods else ())):
         if permission.component not in settings.components:
             continue
         names, namespaces = permission.names or ("",), _namespaces(permission.where, settings)
-        if permission.resource == "secrets":
-            if not needs_secret(settings):
+        if permission.resource in own_objects:
+            needed, name = own_objects[permission.resource]
+            if not needed:
                 continue
-            names, namespaces = (secret_name(settings.cluster_name),), (secrets,)
+            names, namespaces = (name if permission.names else "",), (own,)
         resource, _, subresource = permission.resource.partition("/")
         for namespace in namespaces:
             for verb, _ in permission.verbs:

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
+from msgspec import Struct
+
 from sunk_sync.controller.outbox import Outbox, WriteReport
 from sunk_sync.controller.wake import wait_at_most
 from sunk_sync.core.model.actions import Action
@@ -21,7 +23,7 @@ from sunk_sync.core.model.facts import (
 )
 from sunk_sync.core.model.keys import Key
 from sunk_sync.core.model.outcomes import Outcome, shown_by
-from sunk_sync.core.model.verdict import Kept
+from sunk_sync.core.model.verdict import Decision, Kept
 from sunk_sync.core.reconciler import Reconciler
 
 NEWS_PER_STEP = 100
@@ -38,6 +40,10 @@ HEARTBEAT_S = 1.0
 AUDIT_ROUND_S = 60.0
 """The audit decides every key again once in this time."""
 AUDIT_STEP = 100
+
+
+class TakeOver(Struct, frozen=True):
+    """In the inbox: from here on this replica leads. All news before it are taken in first (F6)."""
 
 
 class Journal(Protocol):
@@ -77,11 +83,13 @@ class Loop:
         self.reconciler = reconciler
         self.beat_s = clock()
         """Time of the last step; /livez checks it."""
+        self.leading = True
+        """False: decide, but pass nothing to the outbox: another replica leads."""
         self._outbox = outbox
         self._journal = journal
         self._clock = clock
         self._pause = pause
-        self._inbox: deque[News | WriteReport] = deque()
+        self._inbox: deque[News | WriteReport | TakeOver] = deque()
         self._woken = asyncio.Event()
         self._roomy = asyncio.Event()
         self._roomy.set()
@@ -95,7 +103,7 @@ class Loop:
         """The share of the bounds that a step may use."""
         outbox.report = self.tell
 
-    async def tell(self, news: Sequence[News | WriteReport]) -> None:
+    async def tell(self, news: Sequence[News | WriteReport | TakeOver]) -> None:
         """Queue news; wait while the queue is full. Readers and the outbox call it."""
         await self._roomy.wait()
         self._inbox.extend(news)
@@ -168,6 +176,9 @@ class Loop:
             if isinstance(one, WriteReport):
                 self._tell_wrote(one)
                 news.extend(shown_by(one.outcome, asked_s=one.sent_s))
+            elif isinstance(one, TakeOver):
+                self.leading = True
+                self.reconciler.decide_wanting()
             else:
                 news.append(one)
         self._tell_sources(news)
@@ -202,13 +213,18 @@ class Loop:
             if key in self._changed:
                 self._changed.discard(key)
                 self._outbox.facts_changed(key)
-            self._outbox.want(key, decision.allowed, because=decision.because)
-            if decision.kept or key in self._kept:
-                self._tell_kept(key, decision.kept, decision.because)
+            if self.leading:
+                self._pass_on(decision)
             if key in self.reconciler.failures:
                 error = self.reconciler.failures[key]
                 self._journal.rule_failed(key, error.rule, error)
         return len(decisions)
+
+    def _pass_on(self, decision: Decision) -> None:
+        key = decision.key
+        self._outbox.want(key, decision.allowed, because=decision.because)
+        if decision.kept or key in self._kept:
+            self._tell_kept(key, decision.kept, decision.because)
 
     def _tell_kept(self, key: Key, kept: tuple[Kept, ...], because: str) -> None:
         """Report once what policy keeps back, not at every decision."""

@@ -48,8 +48,12 @@ class Reconciler:
         self.pending.update(graph.keys.dirty)
         graph.keys.dirty.clear()
         if before != graph.sources.readiness:
-            self.pending.update(self._wanting)
+            self.decide_wanting()
         return changed_keys
+
+    def decide_wanting(self) -> None:
+        """Decide all keys with desired writes again."""
+        self.pending.update(self._wanting)
 
     def step(self, *, now: float, limit: int) -> list[Decision]:
         """Decide dirty keys and keys whose timer is due.

@@ -7,6 +7,7 @@ from msgspec import Struct
 from sunk_sync.core.model.facts import OTHER_PODS
 from sunk_sync.kube.read.selection import COLLECTIONS
 from sunk_sync.kube.write.hooks_key import secret_name
+from sunk_sync.kube.write.lease import own_object_name
 
 Where = Literal["cluster", "slurmd", "work", "own", "default"]
 """The cluster, the namespaces of slurmd Pods or workload Pods, that of sunk-sync, or `default`."""
@@ -17,7 +18,8 @@ class Permission(Struct, frozen=True, kw_only=True):
     resource: str
     """`pods`, or with a subresource `pods/status`."""
     names: tuple[str, ...] = ()
-    """Only objects with these names; empty: all. The Secret's name is for --cluster-name=slurm."""
+    """Only objects with these names; empty: all. Names of own objects are for
+    --cluster-name=slurm."""
     verbs: tuple[tuple[str, str], ...]
     group: str = ""
     component: str = "syncer"
@@ -127,6 +129,22 @@ PERMISSIONS: tuple[Permission, ...] = (
             ("get", "reads the key of the hook tokens, which outlives a restart (L5)"),
             ("patch", "stores the key once, while the Secret is empty"),
         ),
+    ),
+    Permission(
+        where="own",
+        resource="leases",
+        group="coordination.k8s.io",
+        names=(own_object_name("slurm"),),
+        verbs=(
+            ("get", "reads which replica leads, for --leader-elect (F6)"),
+            ("patch", "takes, renews and releases the Lease"),
+        ),
+    ),
+    Permission(
+        where="own",
+        resource="leases",
+        group="coordination.k8s.io",
+        verbs=(("create", "makes the Lease again if somebody deleted it"),),
     ),
     Permission(
         where="default",

@@ -19,7 +19,8 @@ from sunk_sync.core.model.facts import Tell
 from sunk_sync.core.model.outcomes import Outcome
 from sunk_sync.core.translate.hostlist import HostlistError, expand
 from sunk_sync.server.bounded import Bounds, HostPort, listen
-from sunk_sync.server.pending_calls import GateVerdict, PendingCalls
+from sunk_sync.server.pass_on import PassOn
+from sunk_sync.server.pending_calls import CallsEndedError, GateVerdict, PendingCalls
 from sunk_sync.server.tokens import GATE, subject_of
 from sunk_sync.telemetry.exchange import Called, Reply
 
@@ -69,6 +70,8 @@ class Rest(Struct, frozen=True, kw_only=True):
     requeueable: Callable[[str], Awaitable[bool]]
     """Reads the job; returns whether it is a batch job that Slurm may requeue. Never raises."""
     called: Callable[[Called], None]
+    pass_on: PassOn | None = None
+    """Where calls go while this replica stands by; None: there is no other replica."""
 
 
 class _No(Exception):  # noqa: N818 -- an answer, not a failure
@@ -122,6 +125,9 @@ class Hooks:
         method, of_gate, form, answer = route
         if request.method != method:
             raise _No(405, f"only {method}")
+        elsewhere = self._rest.pass_on
+        if elsewhere is not None and elsewhere.stands_by():
+            return await elsewhere.ask(request, await _body(request))
         subject = self._subject(request)
         if subject is None or (subject == GATE) != of_gate:
             raise _No(401, "no valid token for this call")
@@ -132,7 +138,10 @@ class Hooks:
         body = _decoded(await _body(request), form)
         if not of_gate:
             await self._check_own(subject, body.job_id)
-        told = await answer(self, body)
+        try:
+            told = await answer(self, body)
+        except CallsEndedError as ended:
+            raise _No(503, "sunk-sync stops: ask again") from ended
         return msgspec.structs.replace(told, job_id=body.job_id)
 
     def _subject(self, request: web.BaseRequest) -> str | None:

@@ -21,6 +21,10 @@ class GateVerdict(Struct, frozen=True, gc=False):
     """The Pods that a gate waits for, one sentence each."""
 
 
+class CallsEndedError(Exception):
+    """The service stops; the caller asks again, and another process answers."""
+
+
 class _Waiting:
     """One call. A call of the gate ends when its last node may go."""
 
@@ -77,6 +81,12 @@ class PendingCalls:
     async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
         """Pass AnswerGate and AnswerStop to their calls; return an outcome for each."""
         return [self._answer(action) for action in actions]
+
+    def end(self) -> None:
+        """End every waiting call with CallsEndedError."""
+        for waiting in self._waiting.values():
+            if not waiting.done.done():
+                waiting.done.set_exception(CallsEndedError())
 
     def _number(self) -> int:
         self._last += 1

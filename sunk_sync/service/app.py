@@ -22,8 +22,18 @@ from sunk_sync.server.tokens import KeyFileError, read_key
 from sunk_sync.service import gc_pauses
 from sunk_sync.service.health import Health
 from sunk_sync.service.hooks_key import kept_key
+from sunk_sync.service.leadership import Leadership, own_address
 from sunk_sync.service.user_policy import PolicyWatch
-from sunk_sync.service.wiring import UNKNOWN, Authorities, HooksSetup, Parts, Slurmctld, sources_of
+from sunk_sync.service.wiring import (
+    ALONE,
+    UNKNOWN,
+    Authorities,
+    HooksSetup,
+    Parts,
+    Replica,
+    Slurmctld,
+    sources_of,
+)
 from sunk_sync.settings.model import Settings
 from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.api.client import Access, SlurmClient
@@ -35,13 +45,15 @@ from sunk_sync.telemetry.logs import Logs
 from sunk_sync.telemetry.metrics import count_slurm_nodes
 from sunk_sync.telemetry.telemetry import Telemetry
 
+LOST = 1
+"""Exit code after the loss of the Lease."""
 GAUGES_EVERY_S = 5.0
 OVERLAP_EVERY_S = 0.5
 LISTED_WITHIN_S = 0.1
 
 
 def run(settings: Settings) -> int:
-    """Run until SIGTERM or SIGINT. Return 0; 2 if the service could not start."""
+    """Run until SIGTERM or SIGINT. Return 0; 1 if it lost the Lease, 2 if it could not start."""
     logs = Logs(settings.log_level, settings.log_format, sys.stderr)
     try:
         with gc_pauses.in_pieces():
@@ -70,6 +82,7 @@ class Service:
         self.clock = time.monotonic
         self.health = Health(clock=self.clock)
         self._stop = asyncio.Event()
+        self._leadership: Leadership | None = None
 
     async def run(self) -> int:
         """Open the metrics server, then work until `stop`. A cancellation ends it like a kill."""
@@ -89,7 +102,19 @@ class Service:
             stack.push_async_callback(kube.aclose)
             slurm = self._slurm_client()
             stack.push_async_callback(slurm.aclose)
+            self._join_election(kube, slurm)
             return await self._work(kube, slurm, key)
+
+    def _join_election(self, kube: KubeClient, slurm: SlurmClient) -> None:
+        """From here on both clients send no write unless this replica leads (F6).
+
+        A dry run writes nothing, not even the Lease.
+        """
+        if not self.settings.leader_elect or self.settings.dry_run:
+            return
+        self._leadership = Leadership(self.settings, kube, self.telemetry)
+        kube.left_s = slurm.left_s = self._leadership.fence.left_s
+        self.health.leader = self._leadership.check
 
     def stop(self) -> None:
         """Let `run` wait for the writes in flight and then return."""
@@ -163,37 +188,68 @@ class Service:
         callers = HooksSetup(key, self.settings.hooks_url, self.telemetry.hooks.called)
         parts = Parts(
             self.settings,
-            Authorities(kube, slurm, uid, callers, await self._slurmctld(slurm)),
+            Authorities(kube, slurm, uid, callers, await self._slurmctld(slurm), self._replica()),
             journal=self.telemetry,
             on_bad=self._on_bad,
             ambient=Ambient(clock=self.clock),
         )
         self.health.loop, self.health.reconciler = parts.loop, parts.reconciler
         async with AsyncExitStack() as hooks:
-            await self._open_hooks(hooks, parts)
-            async with anyio.create_task_group() as writers:
-                writers.start_soon(parts.outbox.run)
-                await self._unless_stopped(self._run_parts(parts, slurm))
-                self.health.stopping = True
-                self.log.info("stopping", in_flight=parts.outbox.in_flight)
-                await hooks.aclose()
-                await parts.finish()
-                writers.cancel_scope.cancel()
+            address = await self._open_hooks(hooks, parts, kube)
+            async with anyio.create_task_group() as election:
+                if self._leadership is not None:
+                    election.start_soon(self._take_part, self._leadership, parts, address)
+                await self._write_until_stopped(parts, slurm, hooks)
+                election.cancel_scope.cancel()
+        if self._leadership is not None:
+            await self._leadership.release()
         self.log.info("stopped")
-        return 0
+        return LOST if self._leadership is not None and self._leadership.lost else 0
 
-    async def _open_hooks(self, stack: AsyncExitStack, parts: Parts) -> None:
+    async def _write_until_stopped(
+        self, parts: Parts, slurm: SlurmClient, hooks: AsyncExitStack
+    ) -> None:
+        async with anyio.create_task_group() as writers:
+            writers.start_soon(parts.outbox.run)
+            await self._unless_stopped(self._run_parts(parts, slurm))
+            self.health.stopping = True
+            self.log.info("stopping", in_flight=parts.outbox.in_flight)
+            await parts.stop_answering()
+            await hooks.aclose()
+            await parts.finish()
+            writers.cancel_scope.cancel()
+
+    def _replica(self) -> Replica:
+        leadership = self._leadership
+        if leadership is None:
+            return ALONE
+        return Replica(leadership.fence.left_s, lambda: leadership.leader_address)
+
+    async def _take_part(self, leadership: Leadership, parts: Parts, address: str) -> None:
+        """Stand by, lead, and stop this process if the Lease is lost: it then starts afresh."""
+        leadership.on_change = parts.leader_changed
+        await leadership.run(address)
+        self.stop()
+
+    async def _open_hooks(self, stack: AsyncExitStack, parts: Parts, kube: KubeClient) -> str:
+        """Return host:port at which other replicas reach the server; empty: it is off."""
         address = self.settings.hooks_api_bind_address
-        if parts.schedules and address is not None:
-            bound = await stack.enter_async_context(parts.hooks.serve(address))
-            self.telemetry.hooks.waiting(lambda: parts.hooks.calls.waiting)
-            self.log.info("hooks server open", address=bound, url=self.settings.hooks_url)
+        if not parts.schedules or address is None:
+            return ""
+        bound = await stack.enter_async_context(parts.hooks.serve(address))
+        self.telemetry.hooks.waiting(lambda: parts.hooks.calls.waiting)
+        self.log.info("hooks server open", address=bound, url=self.settings.hooks_url)
+        return own_address(bound, address, kubernetes=kube.address)
 
     async def _run_parts(self, parts: Parts, slurm: SlurmClient) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(parts.run)
             tasks.start_soon(self._set_gauges, parts, slurm)
             tasks.start_soon(gc_pauses.walk_everything_now_and_then)
+            if self._leadership is not None:
+                await self._leadership.elected.wait()
+                await parts.take_over()
+                self.log.info("writes from now on")
             if parts.schedules:
                 tasks.start_soon(self._watch_overlap, parts.reconciler.graph)
             if parts.schedules and self.settings.hooks_api_bind_address is not None:
@@ -214,7 +270,8 @@ class Service:
                 self.telemetry.depth(authority, work_queue.depth())
                 self.telemetry.added(authority, work_queue.added - told[authority])
                 told[authority] = work_queue.added
-            self._set_alarms(parts.reconciler)
+            if parts.leading.is_set():
+                self._set_alarms(parts.reconciler)
             age_s = parts.reasons.age_s()
             self.telemetry.figures["sunk_sync_pending_reasons_age_seconds"] = age_s
             self.telemetry.token_expires(slurm.token.expires_at_s)

@@ -28,6 +28,8 @@ class Health:
         self.stopping = False
         self.loop: Loop | None = None
         self.reconciler: Reconciler | None = None
+        self.leader: Callable[[], Check] | None = None
+        """Says which replica leads; None: there is no election."""
 
     def live(self) -> Sequence[Check]:
         """Check only that the loop runs."""
@@ -42,6 +44,8 @@ class Health:
         checks = [self._source(source) for source in self._sources()]
         listed = not any(check.ok == "failed" for check in checks)
         checks += [self._selector(), self._holding(), *self._workloads(), self._service()]
+        if self.leader is not None:
+            checks.append(self.leader())
         if self.stopping:
             checks.append(Check("shutdown", "failed", "stopping"))
         return listed and not self.stopping, checks

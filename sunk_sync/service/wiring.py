@@ -1,5 +1,6 @@
 """Readers, loop, outbox and hooks around one graph: all parts but connections and servers."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -7,7 +8,7 @@ import anyio
 from msgspec import Struct, convert
 from msgspec.structs import replace
 
-from sunk_sync.controller.loop import Journal, Loop
+from sunk_sync.controller.loop import Journal, Loop, TakeOver
 from sunk_sync.controller.outbox import Outbox, Writers
 from sunk_sync.controller.workqueue import Limits
 from sunk_sync.core.graph.graph import Graph
@@ -15,18 +16,20 @@ from sunk_sync.core.model.actions import Action, SubmitJob
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import OTHER_PODS, SOURCES, GateCall, JobNotice, News, Source, Tell
 from sunk_sync.core.model.job_identity import Identity
-from sunk_sync.core.model.outcomes import Done, Outcome
+from sunk_sync.core.model.outcomes import Done, Outcome, Unsure
 from sunk_sync.core.model.placeholder import QUEUED
 from sunk_sync.core.policy import Policy
 from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
+from sunk_sync.kube.api.fencing import unlimited
 from sunk_sync.kube.read.listing import OnBad
 from sunk_sync.kube.read.other_pods import OtherPods
 from sunk_sync.kube.read.selection import COLLECTIONS, Selection, SelectionScope
 from sunk_sync.kube.read.watch import Watch, WatchClient
 from sunk_sync.kube.write.push import KubePush, RelistOne
 from sunk_sync.server.hooks import Hooks, Rest
+from sunk_sync.server.pass_on import PassOn
 from sunk_sync.server.placeholder import script_of
 from sunk_sync.server.tokens import make_token
 from sunk_sync.settings.model import Settings
@@ -75,6 +78,19 @@ class HooksSetup(Struct, frozen=True):
     called: Callable[[Called], None]
 
 
+class Replica(Struct, frozen=True):
+    """The place of one process among several that share an election (F6)."""
+
+    left_s: Callable[[], float] = unlimited
+    """Seconds that a write may still take; zero or less: it must not be sent."""
+    leader: Callable[[], str] | None = None
+    """Returns host:port of the leader's hooks server, or an empty text. None: no election, so this
+    process leads."""
+
+
+ALONE: Final = Replica()
+
+
 class Authorities(Struct, frozen=True):
     """Kubernetes and Slurm, as readers and writers need them."""
 
@@ -84,6 +100,7 @@ class Authorities(Struct, frozen=True):
     """UID of the namespace kube-system, which identifies this Kubernetes cluster."""
     callers: HooksSetup
     slurmctld: Slurmctld = UNKNOWN
+    replica: Replica = ALONE
 
 
 class Parts:
@@ -104,18 +121,17 @@ class Parts:
         self.graph = Graph(self.configuration)
         self.reconciler = Reconciler(graph=self.graph, policy=Policy())
         self._callers = authorities.callers
+        self._replica = authorities.replica
+        self.leading = asyncio.Event()
+        """Set once this replica decides what to write."""
+        self._pass_on = self._standby_calls(authorities.replica)
         selections = selections_of(settings)
         self._watches = {
             source: Watch(kube, each, tell=self._tell_of(source), on_bad=on_bad, ambient=ambient)
             for source, each in selections.items()
         }
         self._nodes = selections["nodes"].decoder
-        self._poll = NodePoll(
-            slurm,
-            self._tell,
-            timing=PollTiming(interval_s=settings.slurm_poll_interval_s),
-            time=_time(ambient),
-        )
+        self._poll = NodePoll(slurm, self._tell, timing=self._timing(settings), time=_time(ambient))
         job_owners = JobOwners(self._is_ours)
         self._job_poll = self._poll_of_jobs(settings, job_owners, ambient)
         self.reasons = JobReasons(slurm, job_owners=job_owners, time=_time(ambient))
@@ -126,13 +142,27 @@ class Parts:
         self.loop = Loop(
             reconciler=self.reconciler, outbox=self.outbox, journal=journal, clock=ambient.clock
         )
+        self.loop.leading = not self._stands_by()
+        self._clock = ambient.clock
 
     def _tell_of(self, source: Source) -> Tell:
         """Return the receiver of its news: Pods of other schedulers reach the graph as sums."""
         return OtherPods(self._tell).tell if source == OTHER_PODS else self._tell
 
+    def _timing(self, settings: Settings) -> PollTiming:
+        return PollTiming(interval_s=settings.slurm_poll_interval_s, stands_by=self._stands_by)
+
+    def _stands_by(self) -> bool:
+        return not self.leading.is_set()
+
+    def _standby_calls(self, replica: Replica) -> PassOn | None:
+        if replica.leader is None:
+            self.leading.set()
+            return None
+        return PassOn(self._stands_by, replica.leader)
+
     def _poll_of_jobs(self, settings: Settings, job_owners: JobOwners, ambient: Ambient) -> JobPoll:
-        timing = PollTiming(interval_s=settings.slurm_poll_interval_s)
+        timing = self._timing(settings)
         return JobPoll(
             self._slurm,
             self._tell,
@@ -150,7 +180,7 @@ class Parts:
             slurm=(self._push_nodes, SLURM_LIMITS),
             jobs=(self._push_jobs, JOB_LIMITS),
             kube=(self._kube_push(kube, ambient).push, KUBE_LIMITS),
-            hooks=(self.hooks.push, HOOK_LIMITS),
+            hooks=(self._answer_calls, HOOK_LIMITS),
         )
 
     async def _tell_node_reads(self, news: Sequence[News]) -> None:
@@ -163,6 +193,12 @@ class Parts:
         outcomes = await self._node_push.push(actions)
         self._poll.touched()
         return outcomes
+
+    async def _answer_calls(self, actions: Sequence[Action]) -> Sequence[Outcome]:
+        """An answer is a write too: it lets a job start."""
+        if self._replica.left_s() <= 0:
+            return [Unsure(action, "not sent: this replica does not lead") for action in actions]
+        return await self.hooks.push(actions)
 
     async def _push_jobs(self, actions: Sequence[Action]) -> Sequence[Outcome]:
         """Push, then list jobs at once: a submitted job may run immediately."""
@@ -214,9 +250,12 @@ class Parts:
             subject=self._subject,
             requeueable=self._is_requeueable,
             called=self._callers.called,
+            pass_on=self._pass_on,
         )
 
     def _why_not_ready(self) -> str:
+        if self._stands_by() or self._replica.left_s() <= 0:
+            return "this replica does not lead"
         missing = (*self.graph.sources.unlisted, *self.graph.sources.workloads_unlisted)
         return f"not listed yet: {', '.join(missing)}" if missing else ""
 
@@ -240,9 +279,39 @@ class Parts:
             tasks.start_soon(self._poll.run)
             if self.schedules:
                 tasks.start_soon(self._job_poll.run)
-                tasks.start_soon(self.reasons.run)
+                tasks.start_soon(self._read_reasons)
             for watch in self._watches.values():
                 tasks.start_soon(watch.run)
+
+    async def _read_reasons(self) -> None:
+        await self.leading.wait()
+        await self.reasons.run()
+
+    async def take_over(self) -> None:
+        """Become the leader: read all of Slurm anew, then decide and write.
+
+        What the last leader wrote just before is in these listings. If Slurm cannot be read, policy
+        holds back what needs it, as in any outage.
+        """
+        now = self._clock()
+        async with anyio.create_task_group() as polls:
+            polls.start_soon(self._poll.poll_after, now)
+            if self.schedules:
+                polls.start_soon(self._job_poll.relist, now)
+        await self.loop.tell([TakeOver()])
+        self.leading.set()
+        self.leader_changed()
+
+    def leader_changed(self) -> None:
+        """Let the callers ask again that wait for an answer of the last leader."""
+        if self._pass_on is not None:
+            self._pass_on.let_go()
+
+    async def stop_answering(self) -> None:
+        """End all calls of the hooks with 503: their callers ask again."""
+        self.hooks.calls.end()
+        if self._pass_on is not None:
+            await self._pass_on.aclose()
 
     async def finish(self) -> None:
         """Wait at most FINISH_S for the answers to the writes in flight."""

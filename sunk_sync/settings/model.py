@@ -23,7 +23,7 @@ _PODS = "Pods scheduled by Slurm"
 _LISTEN = "Listen addresses"
 _HOOKS = "Hooks and the gate"
 _RUNNING = "Running"
-_LATER = "Later (accepted, no effect yet)"
+_REPLICAS = "Replicas"
 
 
 def _setting(group: str, default: object, shown: str = "", **limits: Any) -> Any:
@@ -157,15 +157,17 @@ class Settings(BaseModel):
     gate: Literal["auto", "on", "off"] = _setting(_HOOKS, "auto")
     """whether sunk-sync's PrologSlurmctld is installed; auto: once it has called"""
 
+    leader_elect: types.Switch = _setting(_REPLICAS, default=False)
+    """only the replica that holds Lease sunk-sync-<cluster-name> writes; off: run one replica"""
+    leader_elect_lease_duration_s: types.Duration = _setting(_REPLICAS, 6.0, ge=2.0, le=60.0)
+    """time after which a standby takes over from a leader that does not answer"""
+
     dry_run: types.Switch = _setting(_RUNNING, default=False)
     """decide and log, but write nothing"""
     log_level: types.Level = _setting(_RUNNING, "info")
     """debug, info, warning or error"""
     log_format: Literal["auto", "json", "console"] = _setting(_RUNNING, "auto")
     """json or console; auto: console on a terminal"""
-
-    leader_elect: types.Switch = _setting(_LATER, default=False)
-    """only one of several replicas writes"""
 
     @model_validator(mode="after")
     def _one_token(self) -> Self:
@@ -177,10 +179,9 @@ class Settings(BaseModel):
 
     @property
     def without_effect(self) -> tuple[str, ...]:
-        """Return the settings that have no effect yet: flags, and names of components."""
-        flags = ["--leader-elect"] if self.leader_elect else []
+        """Return the settings that have no effect yet: names of components."""
         parts = [part for part in self.components if part not in COMPONENTS_BUILT]
-        return (*flags, *(f"--components={part}" for part in parts))
+        return tuple(f"--components={part}" for part in parts)
 
 
 def flag_of(field: str) -> str:

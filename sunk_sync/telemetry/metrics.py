@@ -110,6 +110,12 @@ _STATE = (
         "Seconds since the last complete listing or confirmation of the source began",
         ("source",),
     ),
+    Spec(
+        "leader_election_master_status",
+        "gauge",
+        "1 while this replica leads, 0 while it stands by; absent without --leader-elect",
+        ("name",),
+    ),
     Spec("sunk_sync_drains_held", "gauge", "Drains held back by --max-drains-per-minute"),
     Spec(
         "sunk_sync_pod_ends_held",
@@ -207,7 +213,8 @@ _HOOKS = (
         "sunk_sync_hook_calls_total",
         "counter",
         "Calls to the hooks server by answer: go, wait, requeue, passed (beside ending Pods), "
-        "gone, drain, noted, ready, left (the caller went away), or the status of a refusal",
+        "gone, drain, noted, ready, left (the caller went away), forwarded (by a standby), or the "
+        "status of a refusal",
         ("call", "outcome"),
     ),
     Spec(

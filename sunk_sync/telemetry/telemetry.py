@@ -71,6 +71,7 @@ class Telemetry:
         self._received = metrics.counter("sunk_sync_received_bytes_total")
         self._listed = metrics.gauge("sunk_sync_source_listed")
         self._age = metrics.gauge("sunk_sync_source_age_seconds")
+        self._leads = metrics.gauge("leader_election_master_status")
         self._rule_failures = metrics.counter("sunk_sync_rule_failures_total")
         self.hooks = HookJournal(log, metrics, ask=self._troubles.ask)
         self.alarm_gauges = AlarmGauges(log, metrics.figures)
@@ -94,6 +95,10 @@ class Telemetry:
             loop.longest_s = seconds
             if seconds > SLOW_STEP_S:
                 self.log.warning("slow step", seconds=round(seconds, 3), keys=keys, news=news)
+
+    def leads(self, lease: str, *, leads: bool) -> None:
+        """Record whether this replica holds the Lease."""
+        self._leads.labels(lease).set(leads)
 
     def rule_failed(self, key: object, rule: str, error: BaseException) -> None:
         """Log a rule that raised: its key is out of service until a fact of it changes (F7)."""

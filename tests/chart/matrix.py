@@ -29,6 +29,7 @@ MATRIX: dict[str, Values] = {
     },
     "all Pods": {"scheduler": {"watchAllPods": True}},
     "all Pods, cluster scope": {"scheduler": {"watchAllPods": True, "scope": {"type": "cluster"}}},
+    "one replica": {"leaderElection": {"enabled": False}},
     "spread by hand": {"topologySpreadConstraints": [SPREAD]},
     "another cluster name": {"clusterName": "HPC_2.east"},
     "own hooks key": {"hooks": {"key": {"existingSecret": "my-key", "key": "hooks"}}},

@@ -55,10 +55,6 @@ BAD: dict[str, tuple[Values, str]] = {
         {"image": {"digest": "latest"}},
         "at '/image/digest': 'latest' does not match pattern '^(sha256:[0-9a-f]{64})?$'",
     ),
-    "two replicas": (
-        {"leaderElection": {"enabled": True}},
-        "leaderElection.enabled must be false: this version of sunk-sync has no leader election,",
-    ),
     "no syncer": (
         {"syncer": {"enabled": False}},
         "syncer.enabled must be true: every other component needs the syncer.",

@@ -40,7 +40,7 @@ def test_the_settings_are_accepted_by_the_product(helm: Helm, tmp_path: Path, na
     everywhere = scheduler.get("scope", {}).get("type") == "cluster"
     assert (settings.watch_namespace == ("*",)) == everywhere
     assert settings.watch_all_pods == scheduler.get("watchAllPods", False)
-    assert not settings.leader_elect
+    assert settings.leader_elect == values.get("leaderElection", {}).get("enabled", True)
     assert (settings.hooks_api_bind_address is None) == ("scheduler" not in settings.components)
     assert (settings.user_policy is None) == ("userPolicy" not in scheduler)
     assert settings.cluster_name == values.get("clusterName", "slurm")
@@ -110,7 +110,7 @@ def test_kubeconform_finds_nothing(helm: Helm, validate: Validate, name: str) ->
 def test_kubeconform_can_fail(helm: Helm, validate: Validate) -> None:
     """An unknown field, and a wrong type."""
     text = helm.template({})
-    for was, wrong in (("args:", "argument:"), ("replicas: 1 ", "replicas: one ")):
+    for was, wrong in (("args:", "argument:"), ("replicas: 2 ", "replicas: two ")):
         assert was in text
         with pytest.raises(AssertionError, match=r"(?i)invalid"):
             validate(text.replace(was, wrong))

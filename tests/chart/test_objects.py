@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sunk_sync.kube.write.hooks_key import secret_name
+from sunk_sync.kube.write.lease import own_object_name
 from tests.chart.helm import NAMESPACE, Helm, Object, of_kind, the
 from tests.chart.matrix import MATRIX
 from tools import manifests
@@ -29,9 +30,30 @@ def test_the_manifests_are_the_defaults_of_the_chart(helm: Helm) -> None:
     assert set(folder.glob("*.yaml")) == by_hand | {path for path in made if path.parent == folder}
 
 
+def test_two_replicas_stand_on_different_nodes_and_one_is_always_there_F6(helm: Helm) -> None:
+    """The Lease is empty: no upgrade takes it from its holder."""
+    objects = helm.objects({})
+    spec = the(objects, "Deployment")["spec"]
+    rolling = {"maxUnavailable": 0, "maxSurge": 1}
+    assert spec["replicas"] == 2
+    assert spec["strategy"] == {"type": "RollingUpdate", "rollingUpdate": rolling}
+    assert the(objects, "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+    (spread,) = pod(objects)["topologySpreadConstraints"]
+    assert spread["labelSelector"] == spec["selector"]
+    assert "spec" not in the(objects, "Lease")
+
+
+@pytest.mark.parametrize("cluster_name", ["slurm", "HPC_2.east", "a--b"])
+def test_the_lease_is_where_the_process_looks(helm: Helm, cluster_name: str) -> None:
+    """Its Role names no other."""
+    lease = the(helm.objects({"clusterName": cluster_name}), "Lease")
+    assert lease["metadata"]["name"] == own_object_name(cluster_name)
+
+
 def test_one_replica_ends_before_the_next_starts(helm: Helm) -> None:
     """Without leader election two must never run side by side; a budget would block the Node."""
-    objects = helm.objects({})
+    objects = helm.objects(MATRIX["one replica"])
+    assert not of_kind(objects, "Lease")
     spec = the(objects, "Deployment")["spec"]
     assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
     assert not of_kind(objects, "PodDisruptionBudget")

@@ -19,7 +19,7 @@ RELEASE = "rights"
 NOWHERE = "http://127.0.0.1:1"
 SCOPES = (
     *("defaults", "syncer alone", "cluster scope", "cluster scope, syncer alone"),
-    *("namespaces as text", "namespaces as list", "slurmd elsewhere", "all Pods"),
+    *("one replica", "namespaces as text", "namespaces as list", "slurmd elsewhere", "all Pods"),
     *("slurmd elsewhere, cluster scope", "another cluster name", "own hooks key"),
 )
 

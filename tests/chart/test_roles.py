@@ -33,12 +33,14 @@ def wanted(values: Any) -> set[Grant]:
         "own": [NAMESPACE],
         "default": ["default"],
     }
+    alone = values.get("leaderElection") == {"enabled": False}
     own_key = "hooks" in values and "key" in values["hooks"]
     needed = [
         one
         for one in PERMISSIONS
         if (one.component == "syncer" or scheduler["enabled"])
         and not (one.resource == "secrets" and own_key)
+        and not (one.resource == "leases" and alone)
     ]
     needed += [ALL_PODS] if scheduler["watchAllPods"] else []
     cluster = values.get("clusterName", "slurm")

@@ -430,7 +430,7 @@ async def test_doctor_reviews_the_permissions_of_the_components(
 ) -> None:
     settings = settings_for(servers.url, tmp_path).model_copy(update={"components": components})
     _, text = await examined(settings)
-    table = [one for one in PERMISSIONS if one.component in components]
+    table = [one for one in PERMISSIONS if one.component in components and one.resource != "leases"]
     places = {(one.where, one.spelled, verb) for one in table for verb, _ in one.verbs}
     # Here slurmd, work and own are one namespace, so equal reviews are one.
     shared = {
@@ -438,6 +438,18 @@ async def test_doctor_reviews_the_permissions_of_the_components(
         for where, what, verb in places
     }
     assert f"all {len(shared)} that are needed" in text
+
+
+async def test_doctor_reviews_the_permissions_on_the_lease_F6(
+    servers: Servers, tmp_path: Path
+) -> None:
+    """Only with --leader-elect."""
+    settings = settings_for(servers.url, tmp_path)
+    servers.denied = ("create", "leases")
+    assert (await examined(settings))[0] == 0
+    code, text = await examined(settings.model_copy(update={"leader_elect": True}))
+    assert code == 1
+    assert "may not create leases" in text
 
 
 async def test_a_missing_permission_is_exit_code_1(servers: Servers, tmp_path: Path) -> None:

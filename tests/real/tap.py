@@ -107,12 +107,12 @@ class _Link:
         return request is None or self._hook("after", *request)
 
 
-def tapped_kubeconfig(bed: Bed, tap: Tap) -> Path:
-    """Write the service's kubeconfig with the proxy as server."""
+def tapped_kubeconfig(bed: Bed, tap: Tap, name: str = "tapped") -> Path:
+    """Write the service's kubeconfig, under this name, with the proxy as server."""
     path = bed.kube.kubeconfig_for("sunk-sync", NAMESPACE)
     config = json.loads(path.read_text())
     config["clusters"][0]["cluster"] = {"server": tap.url}
-    made = path.with_name("tapped.kubeconfig")
+    made = path.with_name(f"{name}.kubeconfig")
     made.touch(mode=0o600)
     made.write_text(json.dumps(config))
     return made

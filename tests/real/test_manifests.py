@@ -57,7 +57,9 @@ DENIED = (
     ("create", "rolebindings.rbac.authorization.k8s.io", "slurm"),
     ("patch", "deployments.apps", "slurm"),
     ("create", "tokenreviews.authentication.k8s.io", ""),
-    ("create", "leases.coordination.k8s.io", "slurm"),
+    ("patch", "leases.coordination.k8s.io another", "slurm"),
+    ("list watch update delete", "leases.coordination.k8s.io", "slurm"),
+    ("get patch", "leases.coordination.k8s.io kube-scheduler", "kube-system"),
 )
 """Verbs, resource and namespace."""
 

@@ -20,7 +20,8 @@ CONTRACT = """
     slurm-api-base slurm-api-version slurm-auth-token slurm-auth-token-file slurm-user-name
     slurm-kill-wait slurm-poll-interval slurmd-selector metrics-bind-address
     health-probe-bind-address hooks-api-bind-address hooks-url hooks-key-file gate dry-run
-    leader-elect log-level log-format not-ready-grace node-not-ready-grace max-drains-per-minute
+    leader-elect leader-elect-lease-duration log-level log-format not-ready-grace
+    node-not-ready-grace max-drains-per-minute
     cordon-on-slurm-drain termination-offset user-policy gpu-types gres-map unsupported
     priority-map resubmit-cancelled refuse-static-cpu watch-all-pods node-overhead lost-job
     max-pod-ends-per-minute placeholder
@@ -413,10 +414,9 @@ def test_unknown_variables_are_mistakes_but_service_links_are_not() -> None:
 
 
 def test_settings_without_effect_are_accepted_and_listed() -> None:
-    settings = load({"leader-elect": "true", "components": "syncer,nodes", "dry-run": "true"}, {})
-    assert settings.without_effect == ("--leader-elect", "--components=nodes")
+    settings = load({"components": "syncer,nodes", "dry-run": "true"}, {})
+    assert settings.without_effect == ("--components=nodes",)
     assert load({}, {}).without_effect == ()
-    assert load({"leader-elect": "false"}, {}).without_effect == ()
 
 
 def test_the_default_of_hooks_url_is_the_service_of_the_manifests() -> None:

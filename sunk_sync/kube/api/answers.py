@@ -20,7 +20,8 @@ class KubeError(Struct, frozen=True, kw_only=True):
     """A call that failed.
 
     `kind` is one of: answer (an HTTP status of 300 or more), timeout, connection, garbage (the
-    body is incomplete or not the expected JSON), too-large, credentials, ended (of a stream).
+    body is incomplete or not the expected JSON), too-large, credentials, ended (of a stream),
+    fenced (a write that was not sent, because this replica does not lead).
     """
 
     kind: str

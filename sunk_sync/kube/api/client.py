@@ -9,10 +9,12 @@ import aiohttp
 import anyio
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 from yarl import URL
 
 from sunk_sync.kube.api.answers import Decode, KubeError, T, short
 from sunk_sync.kube.api.credentials import Credentials
+from sunk_sync.kube.api.fencing import FENCED, READS, FencedBody, LeftSeconds, unlimited
 from sunk_sync.kube.api.transport import (
     Meter,
     Stream,
@@ -30,6 +32,8 @@ CALLS_MAX = 32
 DEADLINE_S = 10.0
 CONNECT_DEADLINE_S = 10.0
 ANSWER_BYTES_MAX = 8 << 20
+EXACT_S = 3600.0
+"""aiohttp rounds longer deadlines up to whole seconds."""
 READ_BUFFER_BYTES = 64 << 10
 """aiohttp pauses reading at twice this size; it bounds one slice of a stream."""
 
@@ -44,6 +48,13 @@ class Request(Struct, frozen=True, kw_only=True):
     content_type: str = "application/json"
     deadline_s: float = DEADLINE_S
     bytes_max: int = ANSWER_BYTES_MAX
+    by_anyone: bool = False
+    """A write that a replica may send although it does not lead: to the Lease itself, or one that
+    the API server takes once only."""
+
+    @property
+    def fenced(self) -> bool:
+        return not (self.by_anyone or self.method in READS)
 
 
 class ResourceAttributes(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -76,6 +87,8 @@ class KubeClient:
         self, credentials: Credentials, *, on_exchange: OnExchange, clock: Callable[[], float]
     ) -> None:
         self.restores = Restores()
+        self.left_s: LeftSeconds = unlimited
+        """Asked right before each write is sent."""
         self._credentials = credentials
         self._on_exchange = on_exchange
         self._clock = clock
@@ -118,7 +131,11 @@ class KubeClient:
 
         async def once(authorization: str) -> T | KubeError:
             meter = Meter(self._on_exchange, request.method, request.path)
-            answer = await caught(self._exchange(request, decode, authorization, meter))
+            if request.fenced:
+                answer = await self._fenced(request, decode, authorization, meter)
+            else:
+                sending = self._exchange(request, decode, authorization, meter, request.body)
+                answer = await caught(sending)
             meter.report(answer)
             return answer
 
@@ -148,25 +165,42 @@ class KubeClient:
             return await once(await self._authorization())
         return answer
 
-    async def _exchange(
+    async def _fenced(
         self, request: Request, decode: Decode[T], authorization: str, meter: Meter
+    ) -> T | KubeError:
+        """Send a write only while this replica leads, and give it no longer than that."""
+        left_s = self.left_s()
+        if left_s <= 0:
+            return FENCED
+        body = FencedBody(request.body or b"", self.left_s)
+        within = replace(request, deadline_s=min(request.deadline_s, left_s))
+        answer = await caught(self._exchange(within, decode, authorization, meter, body))
+        return FENCED if body.refused else answer
+
+    async def _exchange(
+        self,
+        request: Request,
+        decode: Decode[T],
+        authorization: str,
+        meter: Meter,
+        body: bytes | FencedBody | None,
     ) -> T | KubeError:
         async with self._calls.request(
             request.method,
             self._url(request),
-            data=request.body,
+            data=body,
             headers=_headers(authorization, request.content_type if request.body else ""),
-            timeout=aiohttp.ClientTimeout(total=request.deadline_s),
+            timeout=aiohttp.ClientTimeout(total=request.deadline_s, ceil_threshold=EXACT_S),
             **self._options(),
         ) as response:
             meter.status = response.status
             if response.status >= 300:
                 return await read_refusal(response)
-            body = await read(response, request.bytes_max)
-            if isinstance(body, KubeError):
-                return body
-            meter.received_bytes = len(body)
-            return decoded(body, decode)
+            answer = await read(response, request.bytes_max)
+            if isinstance(answer, KubeError):
+                return answer
+            meter.received_bytes = len(answer)
+            return decoded(answer, decode)
 
     async def _begin(
         self, request: Request, authorization: str, meter: Meter, *, silence_s: float

@@ -1,6 +1,7 @@
 """HTTP with the API server: bounded reads, streams of lines, errors as values."""
 
 import socket
+import struct
 import time
 from collections.abc import Awaitable
 
@@ -12,6 +13,8 @@ from sunk_sync.telemetry.exchange import Exchange, OnExchange
 ERROR_BYTES_MAX = 64 << 10
 LINE_BYTES_MAX = 16 << 20
 """etcd limits an object to 1.5 MB; its JSON is a few times larger at most."""
+NO_LINGERING = struct.pack("ii", 1, 0)
+"""Closing drops unsent bytes. Otherwise a write that was given up may arrive much later (F6)."""
 DEAD_PEER_S = 30
 """A peer that acknowledges nothing for this long is dead."""
 
@@ -126,13 +129,14 @@ def route(path: str) -> str:
 
 
 def watched_socket(address: tuple[object, ...]) -> socket.socket:
-    """Make a TCP socket that finds a dead peer: after a failover no packet comes back.
+    """Make a TCP socket that finds a dead peer, from which no packet comes back.
 
     `address` is from getaddrinfo.
     """
     family, kind, protocol = address[:3]
     made = socket.socket(family, kind, protocol)  # type: ignore[arg-type]
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGERING)
     for option, value in (
         ("TCP_KEEPIDLE", DEAD_PEER_S // 2),
         ("TCP_KEEPINTVL", 5),

@@ -3,7 +3,6 @@
 Decision 27 explains why the manifests create the Secret empty, and the permissions on it.
 """
 
-import re
 from collections.abc import Callable
 from typing import Final
 
@@ -12,12 +11,12 @@ from msgspec import Struct
 
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.client import Caller, Request
+from sunk_sync.kube.write.lease import own_object_name
 from sunk_sync.kube.write.outcomes import is_gone
 
 FIELD: Final = "key"
 MANAGER: Final = "sunk-sync-hooks-key"
 _TRIES: Final = 3
-_UNFIT: Final = re.compile(r"[^a-z0-9]+")
 
 
 class SecretReference(Struct, frozen=True):
@@ -41,8 +40,8 @@ _decode = msgspec.json.Decoder(_Secret).decode
 
 
 def secret_name(cluster_name: str) -> str:
-    """Return the name of the Secret for a Slurm cluster; replace invalid characters."""
-    return f"sunk-sync-{_UNFIT.sub('-', cluster_name.lower())}-hooks-key"
+    """Return the name of the Secret for a Slurm cluster."""
+    return f"{own_object_name(cluster_name)}-hooks-key"
 
 
 async def find_key(client: Caller, place: SecretReference) -> bytes | KubeError:
@@ -86,7 +85,10 @@ def _key_in(secret: _Secret) -> bytes:
 
 
 def _put(place: SecretReference, key: bytes, *, version: str) -> Request:
-    """Store the key in the Secret of exactly this version; empty: create the Secret."""
+    """Store the key in the Secret of exactly this version; empty: create the Secret.
+
+    Every replica may do so: the API server takes only the first key.
+    """
     if version:
         filled = {"metadata": {"resourceVersion": version}, "data": {FIELD: key}}
         return Request(
@@ -95,6 +97,7 @@ def _put(place: SecretReference, key: bytes, *, version: str) -> Request:
             query=(("fieldManager", MANAGER),),
             body=msgspec.json.encode(filled),
             content_type="application/merge-patch+json",
+            by_anyone=True,
         )
     made = {
         "apiVersion": "v1",
@@ -108,6 +111,7 @@ def _put(place: SecretReference, key: bytes, *, version: str) -> Request:
         path=_path(place).rpartition("/")[0],
         query=(("fieldManager", MANAGER),),
         body=msgspec.json.encode(made),
+        by_anyone=True,
     )
 
 

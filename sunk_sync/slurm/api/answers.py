@@ -23,10 +23,11 @@ Kind = Literal[
     "garbage",
     "too_large",
     "unwanted",
+    "fenced",
 ]
 
 
-_UNTAKEN: Final = frozenset({"unreachable", "unserved", "auth", "unwanted"})
+_UNTAKEN: Final = frozenset({"unreachable", "unserved", "auth", "unwanted", "fenced"})
 _UNTAKEN_NUMBERS: Final = frozenset({1001, 1800, 1804, 1805, 2027, 2131})
 """slurmrestd found no slurmctld that accepts connections; or slurmctld refused the request unread,
 because it has too many requests or is a standby."""
@@ -39,7 +40,7 @@ class SlurmError(Struct, frozen=True):
     refused, or has no permission to see the object. unserved: slurmrestd has no such path or
     version. controller_down: slurmrestd cannot reach slurmctld. no_such, refused: slurmctld refused
     it. garbage, too_large: the answer is unreadable. unwanted: nothing was sent, as it was
-    obsolete.
+    obsolete. fenced: nothing was sent, as this replica does not lead.
     """
 
     kind: Kind

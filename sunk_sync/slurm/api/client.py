@@ -13,7 +13,13 @@ import anyio
 from msgspec import Struct
 
 from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
-from sunk_sync.slurm.api.endpoint import Endpoint, EndpointContext, RoutedCall
+from sunk_sync.slurm.api.endpoint import (
+    Endpoint,
+    EndpointContext,
+    LeftSeconds,
+    RoutedCall,
+    unlimited,
+)
 from sunk_sync.slurm.api.http import Clock
 from sunk_sync.slurm.api.requests import RecordStream, SlurmCall, Take
 from sunk_sync.slurm.api.token import Token
@@ -58,12 +64,15 @@ class SlurmClient:
         on_exchange: OnExchange,
     ) -> None:
         self.token = token
+        self.left_s: LeftSeconds = unlimited
+        """Asked right before each write is sent."""
         context = EndpointContext(
             transport=transport,
             token=token,
             user_name=access.user_name,
             clock=clock,
             on_exchange=on_exchange,
+            left_s=lambda: self.left_s(),
         )
         pinned = "" if access.version == "auto" else access.version
         self._context = context

@@ -5,6 +5,8 @@ second answer after an error (docs/decisions/0011).
 """
 
 import asyncio
+import socket
+import struct
 from collections import deque
 from http import HTTPStatus
 from typing import Final
@@ -44,6 +46,11 @@ class Connection(asyncio.Protocol):
         self.open = False
         if self._incoming is not None:
             self._incoming.lose(error)
+
+    def drop_unsent_at_close(self) -> None:
+        """Otherwise a write that was given up may arrive much later (F6)."""
+        opened = self._transport.get_extra_info("socket")
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     def send(self, request: bytes) -> "Incoming":
         incoming = self._incoming = Incoming(self._transport)

@@ -1,7 +1,8 @@
 """One address of slurmrestd: negotiate the version, send requests, read answers."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlencode
@@ -16,7 +17,7 @@ from sunk_sync.slurm.api.answers import (
     printable,
     read_envelope,
 )
-from sunk_sync.slurm.api.http import Clock, HttpReply, exchange
+from sunk_sync.slurm.api.http import FENCED, Clock, HttpReply, exchange
 from sunk_sync.slurm.api.json_stream import CutError, TooLargeError
 from sunk_sync.slurm.api.requests import PING, PROBE, RecordStream, SlurmCall
 from sunk_sync.slurm.api.token import Token
@@ -33,6 +34,15 @@ _LABELS: Final = {
 }
 
 
+LeftSeconds = Callable[[], float]
+"""Seconds that a write may still take; zero or less: it must not be sent."""
+
+
+def unlimited() -> float:
+    """Return the time for a write of a service that has no second replica."""
+    return float("inf")
+
+
 class EndpointContext(Struct, frozen=True, kw_only=True):
     """The objects that all addresses share."""
 
@@ -41,6 +51,7 @@ class EndpointContext(Struct, frozen=True, kw_only=True):
     user_name: str = ""
     clock: Clock
     on_exchange: OnExchange
+    left_s: LeftSeconds
 
 
 class RoutedCall(Struct, frozen=True):
@@ -134,6 +145,8 @@ class Endpoint:
     ) -> SlurmResponse | SlurmError:
         if not routed.call.wanted():
             return SlurmError("unwanted", "not sent: the request became obsolete")
+        if not self._may_go(routed.call):
+            return FENCED
         question = self._question(version, token, routed)
         listing = routed.listing
         if listing:
@@ -150,16 +163,22 @@ class Endpoint:
         self._report(routed.call, reply, answer)
         return answer
 
+    def _may_go(self, call: SlurmCall) -> bool:
+        """Whether it is a read, or this replica leads (F6)."""
+        return call.repeatable or self._context.left_s() > 0
+
     def _question(self, version: str, token: str, routed: RoutedCall) -> HttpRequest:
         call = routed.call
         query = f"?{urlencode(call.query)}" if call.query else ""
+        timeout_s = routed.by_s - self._context.clock()
         return HttpRequest(
             method=call.method,
             address=self.address,
             target=f"/slurm/{version}/{call.path}{query}",
             headers=self._headers(token),
             body=call.body,
-            timeout_s=routed.by_s - self._context.clock(),
+            timeout_s=timeout_s if call.repeatable else min(timeout_s, self._context.left_s()),
+            may_go=partial(self._may_go, call),
         )
 
     def _headers(self, token: str) -> Mapping[str, str]:

@@ -10,11 +10,21 @@ from msgspec import Struct
 from sunk_sync.slurm.api.answers import SlurmError, printable
 from sunk_sync.slurm.api.connection import BrokenError
 from sunk_sync.slurm.api.json_stream import MEBIBYTE, CutError, TooLargeError
-from sunk_sync.slurm.api.transport import HttpRequest, Transport, UnreachableError, UnsendableError
+from sunk_sync.slurm.api.transport import (
+    FencedError,
+    HttpRequest,
+    Transport,
+    UnreachableError,
+    UnsendableError,
+)
 
 _BODY_MAX: Final = 4 * MEBIBYTE
 _PIECE_MAX: Final = 64 * 1024
-_THEIRS: Final = (UnreachableError, UnsendableError, BrokenError, CutError, OSError)
+FENCED: Final = SlurmError("fenced", "not sent: this replica does not lead")
+_THEIRS: Final = (
+    *(UnreachableError, UnsendableError, FencedError, BrokenError),
+    *(CutError, OSError),
+)
 
 Clock = Callable[[], float]
 Sink = Callable[[bytes, float], Awaitable[SlurmError | None]]
@@ -90,6 +100,8 @@ def _failure_of(error: Exception, question: HttpRequest) -> SlurmError:
             return SlurmError("too_large", text)
         case CutError():
             return SlurmError("garbage", text)
+        case FencedError():
+            return FENCED
         case UnreachableError():
             return SlurmError("unreachable", text)
         case UnsendableError():

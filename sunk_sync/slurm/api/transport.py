@@ -23,6 +23,10 @@ _VALUE = re.compile(r"[ -~]*").fullmatch
 _PORTS: Final = {"http": 80, "https": 443}
 
 
+def _always() -> bool:
+    return True
+
+
 class HttpRequest(Struct, frozen=True, kw_only=True):
     method: str
     address: str
@@ -32,6 +36,8 @@ class HttpRequest(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str]
     body: bytes = b""
     timeout_s: float
+    may_go: Callable[[], bool] = _always
+    """Asked once a connection is open, right before the request is sent."""
 
 
 Begin = Callable[[int], None]
@@ -43,6 +49,10 @@ class UnreachableError(Exception):
     """No connection could be opened, so nothing was sent. The text names the reason."""
 
 
+class FencedError(Exception):
+    """Nothing was sent, because this replica does not lead."""
+
+
 class UnsendableError(Exception):
     """The request has invalid characters, so nothing was sent."""
 
@@ -51,7 +61,7 @@ class Transport(Protocol):
     async def ask(self, question: HttpRequest, *, begin: Begin, take: Take) -> None:
         """Pass the status to `begin`, then the pieces of the body to `take`.
 
-        Raise UnreachableError, UnsendableError or BrokenError.
+        Raise UnreachableError, UnsendableError, FencedError or BrokenError.
         """
         ...
 
@@ -80,6 +90,9 @@ class Network:
         origin = server_address_of(question.address)
         request = _request(question, origin)
         connection = self._taken(origin) or await self._connected(origin)
+        if not question.may_go():
+            connection.close()
+            raise FencedError
         try:
             incoming = connection.send(request)
             begin(await incoming.head())
@@ -130,6 +143,7 @@ class Network:
         _, connection = await loop.create_connection(
             Connection, origin.host, origin.port, ssl=tls, happy_eyeballs_delay=0.25
         )
+        connection.drop_unsent_at_close()
         return connection
 
 

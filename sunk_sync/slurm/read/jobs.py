@@ -115,10 +115,12 @@ class JobPoll:
             _settle(self._waiting, SlurmError("unreachable", "sunk-sync no longer reads jobs"))
 
     def _interval(self) -> float:
+        rarer = self._timing.while_busy.rarer
         if not self._timing.busy():
-            return self._timing.idle_s
-        usual_s = self._timing.while_busy.interval_s
-        return min(usual_s, self._timing.fast_s) if self._is_fast() else usual_s
+            return self._timing.idle_s * rarer
+        usual_s = self._timing.while_busy.interval_s * rarer
+        fast = rarer == 1 and self._is_fast()
+        return min(usual_s, self._timing.fast_s) if fast else usual_s
 
     def _is_fast(self) -> bool:
         return self._time.clock() < self._fast_until_s and self._job_owners.waits()
@@ -173,7 +175,8 @@ class JobPoll:
     async def _check_restart(self, *, strict: bool) -> SlurmError | None:
         """Check after the listing whether slurmctld was restarted: then forget all ids."""
         now_s = self._time.clock()
-        if not strict and now_s - self._checked_s < self._timing.checked_every_s:
+        checked_every_s = self._timing.checked_every_s * self._timing.while_busy.rarer
+        if not strict and now_s - self._checked_s < checked_every_s:
             return None
         since = await counting_since(self._client)
         if isinstance(since, SlurmError):

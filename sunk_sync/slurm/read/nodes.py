@@ -52,7 +52,15 @@ class NodePoll:
         self._touched_s = self._time.clock()
 
     async def run(self) -> None:
-        await self._loop.run(self.poll, interval=lambda: self._timing.interval_s)
+        await self._loop.run(self.poll, interval=self._interval)
+
+    def _interval(self) -> float:
+        return self._timing.interval_s * self._timing.rarer
+
+    async def poll_after(self, since_s: float) -> None:
+        """Wait for the end of a complete listing that began later; it may fail."""
+        self.touched()
+        await self._loop.poll_after(since_s)
 
     async def poll(self) -> SlurmError | None:
         """List once and report it. Report a failure as Lost, once for each new reason."""
@@ -81,7 +89,8 @@ class NodePoll:
         return answer
 
     def _since(self) -> int | None:
-        due = self._time.clock() - self._full_s >= self._timing.full_every_s
+        full_every_s = self._timing.full_every_s * self._timing.rarer
+        due = self._time.clock() - self._full_s >= full_every_s
         return None if due or self._touched_s > self._full_s else self._since_s
 
     def _remember(self, answer: SlurmResponse) -> None:

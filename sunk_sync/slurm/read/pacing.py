@@ -20,6 +20,14 @@ _RETRY_MIN_S: Final = 0.5
 nothing."""
 
 
+STANDBY: Final = 10
+"""A replica that stands by polls so many times more rarely (F6)."""
+
+
+def _never() -> bool:
+    return False
+
+
 class PollTiming(Struct, frozen=True, kw_only=True):
     interval_s: float = 1.0
     """From the start of one listing to the next; longer if listings take long."""
@@ -28,6 +36,13 @@ class PollTiming(Struct, frozen=True, kw_only=True):
     blind_after_s: float = 60.0
     """After this time without reads, the last known state no longer counts as current."""
     retry_max_s: float = 5.0
+    stands_by: Callable[[], bool] = _never
+    """Whether another replica leads."""
+
+    @property
+    def rarer(self) -> int:
+        """Factor of all intervals."""
+        return STANDBY if self.stands_by() else 1
 
 
 class Time(Struct, frozen=True, kw_only=True):
@@ -47,6 +62,9 @@ class PollLoop:
         self._wanted = asyncio.Event()
         self._awaited = asyncio.Event()
         self._failures = 0
+        self._ended = asyncio.Event()
+        self._ended_began_s = float("-inf")
+        """Start of the latest poll that has ended."""
         self._took_s = float("inf")
         """Duration of the previous poll: one slow answer alone is no sign of load."""
         self._spare_s = 0.0
@@ -63,6 +81,13 @@ class PollLoop:
         if awaited:
             self._awaited.set()
 
+    async def poll_after(self, since_s: float) -> None:
+        """Wait for the end of a poll that began later, whether it succeeded or not."""
+        while self._ended_began_s <= since_s:
+            self._ended.clear()
+            self.poll_now(awaited=True)
+            await self._ended.wait()
+
     async def run(
         self, look: Callable[[], Awaitable[SlurmError | None]], *, interval: Callable[[], float]
     ) -> None:
@@ -71,7 +96,10 @@ class PollLoop:
             self._wanted.clear()
             self._awaited.clear()
             self.listing_s = None
-            if await look() is None:
+            failure = await look()
+            self._ended_began_s = began_s
+            self._ended.set()
+            if failure is None:
                 self._failures = 0
                 await self._rest(began_s, interval)
             else:

@@ -128,8 +128,6 @@ hooks-key-file: /var/run/secrets/sunk-sync-hooks/{{ .Values.hooks.key.key }}
 {{- with .Values -}}
 {{- if not .syncer.enabled -}}
 {{- fail "syncer.enabled must be true: every other component needs the syncer. For the syncer alone, set scheduler.enabled to false." -}}
-{{- else if .leaderElection.enabled -}}
-{{- fail "leaderElection.enabled must be false: this version of sunk-sync has no leader election, and two replicas would both write." -}}
 {{- else if and .scheduler.watchAllPods (not .scheduler.enabled) -}}
 {{- fail "scheduler.watchAllPods is true and scheduler.enabled is false: only the scheduler counts other Pods. Set scheduler.watchAllPods to false." -}}
 {{- else if and .gate.configMap.enabled (not .scheduler.enabled) -}}

@@ -1,7 +1,16 @@
 {{/* Made by `python -m tools.chart` from sunk_sync/kube/rbac.py. Do not edit. */}}
 
 {{- define "sunk-sync.rules.own-lease" -}}
-
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [{{ include "sunk-sync.objectName" . }}]
+  verbs:
+    - get # reads which replica leads, for --leader-elect (F6)
+    - patch # takes, renews and releases the Lease
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs:
+    - create # makes the Lease again if somebody deleted it
 {{- end }}
 
 {{- define "sunk-sync.rules.cluster" -}}

@@ -1,0 +1,91 @@
+"""A standby passes calls of the hooks on to the replica that leads (F6).
+
+A call waits there as long as it would wait here. If the leader changes or does not answer, the
+caller gets 503 and asks again.
+"""
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, Final
+
+import aiohttp
+import anyio
+import msgspec
+from aiohttp import web
+
+from sunk_sync.telemetry.exchange import Reply
+
+PASSED_ON: Final = "X-Sunk-Sync-Passed-On"
+"""Header of a call that was passed on: it is not passed on again."""
+CONNECT_S: Final = 2.0
+CALL_MAX_S: Final = 3660.0
+"""A minute more than the longest deadline of a caller, whose own end cancels the call."""
+ANSWER_BYTES_MAX: Final = 64 << 10
+_HEADERS: Final = ("Authorization", "Content-Type")
+
+
+class PassOn:
+    """`stands_by` returns whether another replica answers.
+
+    `leader` returns host:port of its hooks server; empty: there is none to be called.
+    """
+
+    def __init__(self, stands_by: Callable[[], bool], leader: Callable[[], str]) -> None:
+        self.stands_by = stands_by
+        self._leader = leader
+        self._session: aiohttp.ClientSession | None = None
+        self._waiting: set[anyio.CancelScope] = set()
+
+    async def aclose(self) -> None:
+        self.let_go()
+        if self._session is not None:
+            await self._session.close()
+
+    def let_go(self) -> None:
+        """Answer 503 to all calls that were passed on: another replica leads now."""
+        for scope in self._waiting:
+            scope.cancel()
+
+    async def ask(self, request: web.BaseRequest, body: bytes) -> Reply:
+        """Return the leader's answer, or 503."""
+        leader = self._leader()
+        if not leader or PASSED_ON in request.headers:
+            return _later("this replica does not lead")
+        scope = anyio.CancelScope()
+        self._waiting.add(scope)
+        try:
+            with scope:
+                return await self._forward(leader, request, body)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return _later(f"the leader at {leader} does not answer: {type(error).__name__}")
+        finally:
+            self._waiting.discard(scope)
+        return _later("another replica leads now")
+
+    async def _forward(self, leader: str, request: web.BaseRequest, body: bytes) -> Reply:
+        headers = {name: request.headers[name] for name in _HEADERS if name in request.headers}
+        async with self._opened().request(
+            request.method,
+            f"http://{leader}{request.path}",
+            data=body,
+            headers={**headers, PASSED_ON: "1"},
+            timeout=aiohttp.ClientTimeout(total=CALL_MAX_S, sock_connect=CONNECT_S),
+            allow_redirects=False,
+        ) as response:
+            answer: Any = msgspec.json.decode(await response.content.read(ANSWER_BYTES_MAX))
+        if not isinstance(answer, dict):
+            return _later("the leader's answer is no JSON object")
+        good = response.status == HTTPStatus.OK
+        return Reply(response.status, answer, "forwarded" if good else str(response.status))
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, force_close=True),
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._session
+
+
+def _later(why: str) -> Reply:
+    return Reply(503, {"error": why}, "503")
