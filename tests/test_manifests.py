@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from sunk_sync.core.model.user_policy import Rules
 from sunk_sync.kube.rbac import ALL_PODS, PERMISSIONS
 from sunk_sync.kube.write.hooks_key import secret_name
 from sunk_sync.settings.model import Settings
@@ -57,9 +58,13 @@ def container() -> Document:
 
 def config() -> Document:
     """The file with the settings of the process."""
-    (found,) = of_kind("ConfigMap")
-    values: Document = yaml.safe_load(found["data"]["config.yaml"])
+    values: Document = yaml.safe_load(mounted_file("config.yaml"))
     return values
+
+
+def mounted_file(name: str) -> str:
+    (found,) = of_kind("ConfigMap")
+    return str(found["data"][name])
 
 
 def mounts() -> dict[str, Path]:
@@ -69,10 +74,12 @@ def mounts() -> dict[str, Path]:
 
 
 def settings_in(folder: Path) -> Settings:
-    """Load the settings as the process does, with its token in this folder."""
+    """Load the settings as the process does, with its token and user policy in this folder."""
     (folder / "token").write_text("x")
-    file = folder / "config.yaml"
-    changed = {**config(), "slurm-auth-token-file": str(folder / "token")}
+    policy, file = folder / "user-policy.yaml", folder / "config.yaml"
+    policy.write_text(mounted_file(policy.name))
+    files = {"slurm-auth-token-file": str(folder / "token"), "user-policy": str(policy)}
+    changed = {**config(), **files}
     file.write_text(yaml.safe_dump(changed))
     return load({}, {CONFIG_VARIABLE: str(file)}, OWN)
 
@@ -177,6 +184,20 @@ def test_the_pod_meets_the_restricted_pod_security_standard() -> None:
     assert security["readOnlyRootFilesystem"] is True
     assert security["allowPrivilegeEscalation"] is False
     assert security["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_the_jobs_of_pods_are_roots_and_may_ask_for_nothing_else(tmp_path: Path) -> None:
+    policy = settings_in(tmp_path).user_policy
+    assert policy is not None
+    assert policy.policy.namespaces == (("*", Rules(users=((0, 0),), groups=((0, 0),))),)
+
+
+def test_an_admission_policy_that_fails_refuses_no_pod() -> None:
+    """sunk-sync judges every Pod in any case."""
+    (policy,) = of_kind("ValidatingAdmissionPolicy")
+    assert policy["spec"]["failurePolicy"] == "Ignore"
+    conditions = [one["expression"] for one in policy["spec"]["matchConditions"]]
+    assert any('object.spec.schedulerName == "slurm-slurm"' in one for one in conditions)
 
 
 def test_service_links_are_off() -> None:

@@ -2,6 +2,7 @@
 
 - `templates/_rules.tpl`: the rules of all roles, from `sunk_sync/kube/rbac.py`
 - `values.schema.json`: its definition of `settings`, from `sunk_sync/settings/model.py`
+- `templates/_annotations.tpl`: the CEL of the admission policy, by `tools/admission.py`
 - `files/`: the scripts of the gate, from deploy/slurm
 - `README.md`: the table of values, from the comments in `values.yaml`
 
@@ -20,6 +21,7 @@ import yaml
 from sunk_sync.cli.flags import ABOUT, About
 from sunk_sync.kube.rbac import ALL_PODS, PERMISSIONS, Permission
 from sunk_sync.settings.model import key_of
+from tools import admission
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
 CHART = DEPLOY / "helm" / "sunk-sync"
@@ -228,6 +230,7 @@ def made() -> Mapping[Path, str]:
     """Return every file that this tool makes, with its text."""
     return {
         CHART / "templates" / "_rules.tpl": rules(),
+        CHART / "templates" / "_annotations.tpl": admission.annotations(),
         CHART / "values.schema.json": schema(),
         CHART / "README.md": readme(),
         **{CHART / "files" / name: text for name, text in scripts().items()},

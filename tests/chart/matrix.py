@@ -64,6 +64,18 @@ MATRIX: dict[str, Values] = {
     "user policy": {
         "scheduler": {"userPolicy": {"team-a": 1001, "team-b": [1002, "2000-2999"], "*": 65534}}
     },
+    "rules of namespaces": {
+        "scheduler": {
+            "scope": {"namespaces": "team-a,team-b"},
+            "userPolicy": {
+                "team-a": {"default-user": 1001, "accounts": ["games"], "users": "1002,2000-2999"},
+                "team-b": {"default-user": 3000001, "max-priority": 4294967293, "qos": "*"},
+                "*": None,
+            },
+        }
+    },
+    "open to all": {"scheduler": {"openToAll": True}},
+    "no admission policy": {"admissionPolicy": {"enabled": False}},
     "network policy": {
         "networkPolicy": {
             "enabled": True,

@@ -71,6 +71,30 @@ BAD: dict[str, tuple[Values, str]] = {
         {"scheduler": {"enabled": False, "watchAllPods": True}},
         "scheduler.watchAllPods is true and scheduler.enabled is false: ",
     ),
+    "unknown rule of a namespace": (
+        {"scheduler": {"userPolicy": {"team-a": {"user": 1001}}}},
+        "at '/scheduler/userPolicy/team-a': additional properties 'user' not allowed",
+    ),
+    "root in a list of users": (
+        {"scheduler": {"userPolicy": {"team-a": {"users": 0}}}},
+        "at '/scheduler/userPolicy/team-a/users': minimum: got 0, want 1",
+    ),
+    "name for a uid": (
+        {"scheduler": {"userPolicy": {"team-a": "alice"}}},
+        "at '/scheduler/userPolicy/team-a': 'alice' does not match pattern",
+    ),
+    "switch for names": (
+        {"scheduler": {"userPolicy": {"team-a": {"accounts": True}}}},
+        "at '/scheduler/userPolicy/team-a/accounts': got boolean, want string or array",
+    ),
+    "policy and open to all": (
+        {"scheduler": {"openToAll": True, "userPolicy": {"team-a": 1001}}},
+        "scheduler.openToAll is true and scheduler.userPolicy names namespaces: choose one.",
+    ),
+    "no policy": (
+        {"scheduler": {"userPolicy": {"*": None}}},
+        "scheduler.userPolicy is empty, so that no Pod would get a job: ",
+    ),
     "gate without scheduler": (
         {"scheduler": {"enabled": False}, "gate": {"configMap": {"enabled": True}}},
         "gate.configMap.enabled is true and scheduler.enabled is false: ",

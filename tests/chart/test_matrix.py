@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from sunk_sync.core.model.user_policy import Rules
 from sunk_sync.settings.model import Settings
 from tests.chart.helm import NAMESPACE, Helm, of_kind, the
 from tests.chart.loading import loaded
@@ -42,7 +43,8 @@ def test_the_settings_are_accepted_by_the_product(helm: Helm, tmp_path: Path, na
     assert settings.watch_all_pods == scheduler.get("watchAllPods", False)
     assert settings.leader_elect == values.get("leaderElection", {}).get("enabled", True)
     assert (settings.hooks_api_bind_address is None) == ("scheduler" not in settings.components)
-    assert (settings.user_policy is None) == ("userPolicy" not in scheduler)
+    is_open = scheduler.get("openToAll", False) or not scheduler.get("enabled", True)
+    assert (settings.user_policy is None) == is_open
     assert settings.cluster_name == values.get("clusterName", "slurm")
 
 
@@ -59,6 +61,14 @@ def test_values_reach_the_settings(helm: Helm, tmp_path: Path) -> None:
     assert of("TLS and two addresses").slurm_api_base == ("https://a:6820", "https://b:6820")
     assert of("hooks from outside").hooks_url == "http://hooks.example:30800"
     assert of("names").hooks_url == "http://bridge-hooks.slurm.svc:8000"
+    policy = of("rules of namespaces").user_policy
+    assert policy is not None
+    team_a, team_b = (rules for _, rules in policy.policy.namespaces)
+    assert team_a.users == ((1001, 1001), (1002, 1002), (2000, 2999))
+    assert (team_b.default_user, team_b.priority_max, team_b.qos) == (3000001, 4294967293, None)
+    default = of("defaults").user_policy
+    assert default is not None
+    assert default.policy.namespaces == (("*", Rules(users=((0, 0),), groups=((0, 0),))),)
     settings = of("settings")
     assert settings.slurm_kill_wait_s == 90
     assert settings.not_ready_grace_s == 10
@@ -76,7 +86,13 @@ Validate = Callable[[str], None]
 def validate(kube: KubeServer, tmp_path_factory: pytest.TempPathFactory) -> Validate:
     """Run kubeconform with the schemas of the real API server, without unknown fields."""
     folder = tmp_path_factory.mktemp("schemas")
-    own = ("policy", "networking.k8s.io", "coordination.k8s.io", "rbac.authorization.k8s.io")
+    own = (
+        "policy",
+        "networking.k8s.io",
+        "admissionregistration.k8s.io",
+        "coordination.k8s.io",
+        "rbac.authorization.k8s.io",
+    )
     groups = {"v1", "apps/v1", *(f"{group}/v1" for group in own)}
     extract(kube, groups, folder)
     options = ["-strict", "-output", "json", "-schema-location", str(folder / LOCATION)]

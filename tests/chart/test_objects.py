@@ -66,13 +66,14 @@ def checksum(helm: Helm, values: Any) -> str:
 
 
 def test_changed_settings_replace_the_pod_and_nothing_else_does(helm: Helm) -> None:
-    """The process reads its settings once; it reads a new token without a restart."""
+    """The process reads its settings once; it reads new tokens and policies without a restart."""
     before = checksum(helm, {})
     assert before == checksum(helm, {"resources": {"limits": {"memory": "1Gi"}}})
     assert before != checksum(helm, {"settings": {"log-level": "debug"}})
     policy = {"scheduler": {"userPolicy": {"team-a": 1001}}}
     other = {"scheduler": {"userPolicy": {"team-a": 1002}}}
-    assert checksum(helm, policy) != checksum(helm, other)
+    assert checksum(helm, policy) == checksum(helm, other)
+    assert checksum(helm, policy) != checksum(helm, {"scheduler": {"openToAll": True}})
     tokens = [{"slurm": {"auth": {"token": token}}} for token in ("one", "two")]
     assert checksum(helm, tokens[0]) == checksum(helm, tokens[1])
 

@@ -215,8 +215,13 @@ class Service:
 
 
 def install(bed: Bed, manifests: Path = MANIFESTS) -> None:
-    """Apply the manifests as an operator does; the Deployment's own Pod finds no Node."""
+    """Apply the manifests as an operator does; the Deployment's own Pod finds no Node.
+
+    Their admission policy is taken off: it follows the user policy of the manifests, and the tests
+    start sunk-sync with others, or with none.
+    """
     bed.kube.kubectl("apply", "-k", manifests)
+    bed.kube.kubectl("delete", "--ignore-not-found", "-f", MANIFESTS / "admission-policy.yaml")
 
 
 def allow(bed: Bed, namespace: str, *, allowed: bool = True) -> None:

@@ -54,14 +54,14 @@ Asked = Mapping[str, str | int]
 Problem = tuple[str, str]
 """The annotation that is not allowed, and a sentence with the rule."""
 
-_NAMED: Final = {
+NAMED: Final = {
     "account": "accounts",
     "partition": "partitions",
     "qos": "qos",
     "reservation": "reservations",
 }
 """Annotation with names → its rule."""
-_SWITCHED: Final = {"exclusive": "exclusive", "required-nodes": "required_nodes"}
+SWITCHED: Final = {"exclusive": "exclusive", "required-nodes": "required_nodes"}
 
 
 def problems_of(policy: UserPolicy, asked: Asked, *, namespace: str) -> list[Problem]:
@@ -129,7 +129,7 @@ def _rule_of_id(rules: Rules, rule: str, number: int) -> str:
 
 def _of_names(rules: Rules, asked: Asked) -> Iterator[_Refused]:
     """Check each name: Slurm takes lists of partitions and of reservations."""
-    for name, rule in _NAMED.items():
+    for name, rule in NAMED.items():
         allowed: Names = getattr(rules, rule)
         text = str(asked.get(name, ""))
         if not text or allowed is None or {*text.split(",")} <= {*allowed}:
@@ -143,7 +143,7 @@ def _of_limits(rules: Rules, asked: Asked) -> Iterator[_Refused]:
     if priority is not None and int(priority) > rules.priority_max:
         most = f"at most {rules.priority_max}" if rules.priority_max >= 0 else "none"
         yield _Refused("priority", f"ask for priority {priority}", "max-priority", most)
-    for name, field in _SWITCHED.items():
+    for name, field in SWITCHED.items():
         if asked.get(name) and not getattr(rules, field):
             yield _Refused(name, f"use annotation {PREFIX}{name}", name, "none")
 

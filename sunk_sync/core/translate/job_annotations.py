@@ -30,7 +30,7 @@ ID_MAX: Final = 2**31 - 2
 TIMEOUT_MAX_MIN: Final = 100 * 365 * 24 * 60
 SHOWN_MAX: Final = 60
 
-_SHARING: Final = {
+SHARING: Final = {
     "none": "none",
     "ok": "oversubscribe",
     "user": "user",
@@ -67,7 +67,7 @@ def read_settings(settings: Settings) -> Asked:
         if name not in SETTINGS or not text.strip():
             continue
         try:
-            values[name] = _FORMS[SETTINGS[name].form](text)
+            values[name] = FORMS[SETTINGS[name].form](text)
         except ValueError as error:
             problems.append(f"annotation {PREFIX}{name}: {_shown(text)}: {error}")
     return Asked(values, tuple(problems))
@@ -135,9 +135,9 @@ def _id(text: str) -> int:
 
 def _sharing(text: str) -> str:
     word = text.strip().lower()
-    if word not in _SHARING:
+    if word not in SHARING:
         raise ValueError("allowed is none, ok, user, mcs, topo, true or false")
-    return _SHARING[word]
+    return SHARING[word]
 
 
 def _bounded(text: str, bytes_max: int = TEXT_BYTES_MAX) -> str:
@@ -195,7 +195,7 @@ def _shown(text: str) -> str:
     return f"'{bare}{'…' if len(text) > SHOWN_MAX else ''}'"
 
 
-_FORMS: Final[Mapping[Form, Callable[[str], Value]]] = {
+FORMS: Final[Mapping[Form, Callable[[str], Value]]] = {
     "comment": _comment,
     "directory": _directory,
     "id": _id,

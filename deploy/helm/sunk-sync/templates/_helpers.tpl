@@ -104,7 +104,7 @@ scheduler-name: {{ . | quote }}
 {{- if .Values.scheduler.watchAllPods }}
 watch-all-pods: true
 {{- end }}
-{{- if .Values.scheduler.userPolicy }}
+{{- if include "sunk-sync.hasUserPolicy" . }}
 user-policy: /etc/sunk-sync/user-policy.yaml
 {{- end }}
 {{- if .Values.leaderElection.enabled }}
@@ -130,6 +130,10 @@ hooks-key-file: /var/run/secrets/sunk-sync-hooks/{{ .Values.hooks.key.key }}
 {{- fail "syncer.enabled must be true: every other component needs the syncer. For the syncer alone, set scheduler.enabled to false." -}}
 {{- else if and .scheduler.watchAllPods (not .scheduler.enabled) -}}
 {{- fail "scheduler.watchAllPods is true and scheduler.enabled is false: only the scheduler counts other Pods. Set scheduler.watchAllPods to false." -}}
+{{- else if and .scheduler.openToAll (omit .scheduler.userPolicy "*") -}}
+{{- fail "scheduler.openToAll is true and scheduler.userPolicy names namespaces: choose one." -}}
+{{- else if not (or .scheduler.openToAll .scheduler.userPolicy) -}}
+{{- fail "scheduler.userPolicy is empty, so that no Pod would get a job: name a namespace, or set scheduler.openToAll to true." -}}
 {{- else if and .gate.configMap.enabled (not .scheduler.enabled) -}}
 {{- fail "gate.configMap.enabled is true and scheduler.enabled is false: without the scheduler nobody answers the gate. Set gate.configMap.enabled to false." -}}
 {{- else if not (or .slurm.auth.existingSecret .slurm.auth.token .slurm.auth.volume) -}}
