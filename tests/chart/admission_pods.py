@@ -64,7 +64,8 @@ def containers(*requests: dict[str, str], init: tuple[dict[str, str], ...] = ())
         return {"name": name, "image": "none", "resources": {"requests": asks}}
 
     spec = {"containers": [made(f"c{at}", one) for at, one in enumerate(requests)]}
-    return spec | {"initContainers": [made(f"i{at}", one) for at, one in enumerate(init)]}
+    first = {"initContainers": [made(f"i{at}", one) for at, one in enumerate(init)]}
+    return spec | (first if init else {})
 
 
 def forms() -> dict[str, Case]:

@@ -1,7 +1,10 @@
 """Pods on a Slurm with accounting: their conditions, and a token without rights."""
 
+import json
+import re
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,3 +92,137 @@ def test_jobs_hidden_from_the_token_do_not_count_as_lost_P30(bed: PodBed) -> Non
         bed.until_bound("next")
         assert job(bed, "kept")["job_id"] == theirs
         bed.clear()
+
+
+# --- Tenants: --user-policy
+
+
+RULES = {
+    "default-user": 1001,
+    "default-account": "games",
+    "users": 1002,
+    "max-priority": 1000,
+    "qos": "normal",
+}
+BEYOND = {
+    "user-id": ("0", "rule root of slurm"),
+    "group-id": ("0", "rule root of slurm"),
+    "account": ("root", "rule accounts of slurm"),
+    "qos": ("high", "rule qos of slurm"),
+    "partition": ("main", "rule partitions of slurm"),
+    "reservation": ("others", "rule reservations of slurm"),
+    "priority": ("4294967293", "rule max-priority of slurm"),
+    "exclusive": ("user", "rule exclusive of slurm"),
+    "required-nodes": ("n1", "rule required-nodes of slurm"),
+}
+"""Annotation → a value by which a tenant would get more than is his, and the rule."""
+
+
+class Tenancy:
+    """The service with a file of rules for the namespace of the Pods."""
+
+    def __init__(self, bed: PodBed, file: Path) -> None:
+        self.bed = bed
+        self.file = file
+        self.put(RULES)
+        self.service = bed.service(gate=True, user_policy=str(file))
+
+    def put(self, rules: object) -> None:
+        """Replace the file in one step, as a mounted ConfigMap changes."""
+        fresh = self.file.with_suffix(".fresh")
+        fresh.write_text(json.dumps({"slurm": rules}))
+        fresh.rename(self.file)
+
+    def refused(self, name: str, rule: str) -> bool:
+        return shows(self.bed, name, rule) and not self.bed.placeholders(name)
+
+
+@pytest.fixture
+def tenancy(bed: PodBed, tmp_path: Path) -> Iterator[Tenancy]:
+    bed.set_gate(on=True)
+    made = Tenancy(bed, tmp_path / "policy.json")
+    with made.service:
+        yield made
+        bed.clear()
+
+
+def running_jobs(bed: PodBed, account: str, user: str) -> int:
+    """Return how many jobs slurmctld counts for this user of this account."""
+    text = bed.bed.slurm.run_in_root("scontrol", "show", "assoc_mgr", "flags=assoc")
+    record = rf" Account={account} UserName={user}\(.*?GrpJobs=\S*?\((\d+)\)"
+    (found,) = re.findall(record, text, re.DOTALL)
+    return int(found)
+
+
+def test_a_tenants_job_is_the_users_and_charges_the_users_account_P5(tenancy: Tenancy) -> None:
+    bed = tenancy.bed
+    bed.make_pod("plain")
+    bed.until_bound("plain")
+    found = job(bed, "plain")
+    assert (found["user_id"], found["user_name"], found["group_id"]) == (1001, "alice", 1001)
+    assert found["account"] == "games"
+    assert running_jobs(bed, "games", "alice") == 1
+    assert running_jobs(bed, "root", "root") == 0
+    bed.delete_pod("plain")
+    bed.until(lambda: not bed.live("plain"), "the job ended")
+    sacct = ("sacct", "-nXP", "-j", str(found["job_id"]), "-o", "user,account")
+    bed.until(lambda: bed.bed.slurm.run_in_root(*sacct).split() == ["alice|games"], "sacct says so")
+
+
+def test_a_tenant_exceeds_the_rules_by_no_annotation_P5(tenancy: Tenancy) -> None:
+    bed = tenancy.bed
+    for annotation, (value, _) in BEYOND.items():
+        annotations: dict[str, Any] = {annotation.replace("-", "_"): value}
+        bed.make_pod(f"by-{annotation}", **annotations)
+    for annotation, (_, rule) in BEYOND.items():
+        name = f"by-{annotation}"
+        bed.until(partial(tenancy.refused, name, rule), f"{name} refused")
+    bed.make_pod("within", priority="1000", qos="normal", account="games")
+    bed.until_bound("within")
+    assert not [name for name in BEYOND if bed.placeholders(f"by-{name}")]
+    assert job(bed, "within")["user_name"] == "alice"
+
+
+def test_a_tenant_exceeds_the_rules_by_no_edit_while_a_pod_waits_P5_P20(tenancy: Tenancy) -> None:
+    bed = tenancy.bed
+    for name in ("first", "second"):
+        bed.make_pod(name)
+    bed.until_bound("first", "second")
+    bed.make_pod("waits")
+    bed.until(lambda: len(bed.live("waits")) == 1, "its job waits")
+    before = job(bed, "waits")["priority"]["number"]
+    bed.annotate("waits", priority="4294967293")
+    bed.until(lambda: not bed.live("waits"), "the job ended")
+    told = partial(tenancy.service.writes, "record-event", event_reason="SlurmJobReplaced")
+    bed.until(told, "an Event says why")
+    assert "rule max-priority of slurm" in told()[0]["message"]
+    assert before < 4294967293
+    assert all(one["priority"]["number"] < 4294967293 for one in bed.placeholders("waits"))
+
+
+def test_a_changed_policy_of_tenants_applies_and_ends_no_job_P5(tenancy: Tenancy) -> None:
+    bed = tenancy.bed
+    bed.make_pod("early")
+    bed.make_pod("refused", account="root", user_id="0")
+    bed.until_bound("early")
+    bed.until(lambda: tenancy.refused("refused", "rule accounts of slurm"), "refused")
+    tenancy.put({"root": True, "accounts": "root"})
+    bed.until_bound("refused")
+    assert job(bed, "refused")["account"] == "root"
+    its = job(bed, "early")["job_id"]
+    assert stays(lambda: job(bed, "early")["job_id"] == its, for_s=3)
+
+
+def test_a_wrong_policy_of_tenants_changes_nothing_P5(tenancy: Tenancy) -> None:
+    bed, service = tenancy.bed, tenancy.service
+    tenancy.put({"accounts": "*", "root": True, "user": 0})
+    wrong = partial(service.lines, "the file of --user-policy is wrong")
+    bed.until(wrong, "it says so")
+    bed.make_pod("still-refused", account="root")
+    bed.until(lambda: tenancy.refused("still-refused", "rule accounts of slurm"), "still refused")
+    (line,) = wrong()
+    assert "'user' is no rule" in line["why"]
+    assert service.metric("sunk_sync_user_policy_wrong") == 1
+    tenancy.put({"accounts": "root", "root": True})
+    bed.until_bound("still-refused")
+    assert service.metric("sunk_sync_user_policy_wrong") == 0
