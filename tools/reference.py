@@ -6,9 +6,10 @@ from pathlib import Path
 
 from sunk_sync.cli.flags import ABOUT, About
 from sunk_sync.core.model.job_description import SETTINGS, Form
-from sunk_sync.kube.rbac import PERMISSIONS
+from sunk_sync.kube.rbac import ALL_PODS, PERMISSIONS
 from sunk_sync.settings.model import flag_of, key_of, variable_of
 from sunk_sync.telemetry.metrics import SPECS
+from tests.real.permissions.claims import WITHOUT
 
 FILE = Path(__file__).parent.parent / "docs" / "reference.md"
 
@@ -64,11 +65,12 @@ def annotations() -> Iterable[str]:
 
 
 def permissions() -> Iterable[str]:
-    yield "| where | resource | verb | why |"
-    yield "|---|---|---|---|"
-    for one in PERMISSIONS:
+    yield "| where | resource | verb | why | fails without it |"
+    yield "|---|---|---|---|---|"
+    for one in (*PERMISSIONS, ALL_PODS):
         for verb, why in one.verbs:
-            yield f"| {one.where} | `{one.spelled}` | {verb} | {_cell(why)} |"
+            claim = WITHOUT[one.where, one.spelled, verb]
+            yield f"| {one.where} | `{one.spelled}` | {verb} | {_cell(why)} | {claim} |"
 
 
 def _cell(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The real service as a process, with the account and roles of deploy/manifests.
+"""The real service as a process, with the account, roles and namespace of deploy/manifests.
 
 It ends with the process that started it, in any case (PDEATHSIG).
 """
@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from sunk_sync.settings.sources import OWN_NAMESPACE_FILE
 from tests.real.testbed import Bed, BedError
 from tests.real.testbed.kube import REPOSITORY
 from tests.real.testbed.sandbox import wait_until
@@ -37,6 +38,15 @@ TAIL_LINES = 40
 
 Line = dict[str, Any]
 _numbers = itertools.count(1)
+IN_ITS_NAMESPACE = f"""
+mount -t tmpfs tmpfs /run && mkdir -p {OWN_NAMESPACE_FILE.parent} &&
+printf %s "$0" >{OWN_NAMESPACE_FILE} && exec "$@"
+"""
+"""As in a Pod, a file tells the process its own namespace."""
+AS_A_POD = (
+    *("setpriv", "--pdeathsig", "KILL"),
+    *("unshare", "--mount", "sh", "-c", IN_ITS_NAMESPACE, NAMESPACE),
+)
 
 
 class Service:
@@ -53,20 +63,18 @@ class Service:
         self.token_file = directory / f"slurm-{number}.token"
         self.put_token(bed.slurm.token())
         self.flags = flags
-        self._argv = _argv(
-            {
-                "kubeconfig": str(bed.kube.kubeconfig_for("sunk-sync", NAMESPACE)),
-                "slurm_api_base": bed.slurm.url,
-                "slurm_auth_token_file": str(self.token_file),
-                "slurmd_namespace": NAMESPACE,
-                "watch_namespace": NAMESPACE,
-                "metrics_bind_address": "127.0.0.1:0",
-                "health_probe_bind_address": "127.0.0.1:0",
-                "hooks_api_bind_address": "127.0.0.1:0",
-                "log_format": "json",
-                **flags,
-            }
-        )
+        self.settings = {
+            "kubeconfig": str(bed.kube.kubeconfig_for("sunk-sync", NAMESPACE)),
+            "slurm_api_base": bed.slurm.url,
+            "slurm_auth_token_file": str(self.token_file),
+            "slurmd_namespace": NAMESPACE,
+            "watch_namespace": NAMESPACE,
+            "metrics_bind_address": "127.0.0.1:0",
+            "health_probe_bind_address": "127.0.0.1:0",
+            "hooks_api_bind_address": "127.0.0.1:0",
+            "log_format": "json",
+            **flags,
+        }
         self._process: subprocess.Popen[bytes] | None = None
         self.begun = 0
         """Where the log of the current process starts."""
@@ -76,7 +84,7 @@ class Service:
         self.begun = self.mark()
         with self.log_file.open("ab") as out:
             self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", sys.executable, *self._argv],
+                [*AS_A_POD, sys.executable, *_argv(self.settings)],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,

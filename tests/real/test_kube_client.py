@@ -241,7 +241,7 @@ def etcd_stopped(server: KubeServer) -> Iterator[Path]:
     server.stop()
     server.daemons["etcd"].stop()
     yield server.directory / "etcd"
-    server._start_etcd()
+    server.start_etcd()
     server.start()
 
 

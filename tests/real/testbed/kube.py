@@ -104,7 +104,7 @@ class KubeServer(KubeApi, Closing):
         return [self._binaries / "kubectl", where, f"--cache-dir={self.directory / 'kubectl'}"]
 
     def _start_all(self, *, controllers: bool, kubelet: bool) -> None:
-        self._start_etcd()
+        self.start_etcd()
         self.start()
         if controllers:
             self._start_controller_manager()
@@ -121,7 +121,8 @@ class KubeServer(KubeApi, Closing):
     def _spawn(self, name: str, *flags: str | Path) -> None:
         self.daemons[name] = self._sandbox.spawn(name, [self._binaries / name, *flags])
 
-    def _start_etcd(self) -> None:
+    def start_etcd(self) -> None:
+        """Start it; it keeps what an earlier one wrote."""
         self.etcd_url = url = f"http://127.0.0.1:{self._etcd_port}"
         peer_url = f"http://127.0.0.1:{self._etcd_peer_port}"
         self._spawn(

@@ -1,0 +1,300 @@
+"""The checkers: each is given every view of both sides and reports what must never be.
+
+They know which faults are active only through `calm_s`: for how long there has been none.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from tests.chaos.views import JobRow, KubeView, PodRow, SlurmView
+
+ENDED_JOB_S = 20.0
+"""A Pod follows its ended job within this calm time, and a job its last Pod (P13, P16, P21)."""
+LOST_JOB_S = 110.0
+"""Two listings 30 s apart, none in slurmctld's first 60 s (P30), and time to end."""
+SUBMISSIONS_MAX = 5
+"""A minute and workload (P32); a process that has just started does not know the earlier ones."""
+MINUTE_S = 60.0
+CLOCK_S = 0.05
+EXPECTED_ERRORS = {"lost the Lease: this process ends", "source cannot be read for a long time"}
+BEFORE_MAX = 64
+"""Reads of Kubernetes that can end during one read of Slurm."""
+
+
+class Violation(NamedTuple):
+    checker: str
+    at_s: float
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.checker} at {self.at_s:.1f} s: {self.text}"
+
+
+class Sides:
+    """A read of Slurm between two reads of Kubernetes: what both of these show was so meanwhile."""
+
+    def __init__(self, before: KubeView, slurm: SlurmView, after: KubeView) -> None:
+        self.slurm = slurm
+        self.at_s = slurm.answered_s
+        self.exist = before.pods.keys() | after.pods.keys()
+        """UIDs of Pods that may have existed."""
+        self.live = {
+            uid: pod
+            for uid, pod in after.pods.items()
+            if pod.alive and uid in before.pods and before.pods[uid].alive
+        }
+        """Pods that were bound and alive all the time."""
+        self.jobs_of: defaultdict[str, list[JobRow]] = defaultdict(list)
+        for job in slurm.jobs:
+            for uid in job.pods:
+                self.jobs_of[uid].append(job)
+
+
+class Pairing:
+    """Brings each read of Slurm together with the reads of Kubernetes around it."""
+
+    def __init__(self) -> None:
+        self._before: deque[KubeView] = deque(maxlen=BEFORE_MAX)
+        self._waiting: list[tuple[KubeView, SlurmView]] = []
+
+    def see_kube(self, view: KubeView) -> Iterator[Sides]:
+        ready = [one for one in self._waiting if one[1].answered_s <= view.asked_s]
+        self._waiting = [one for one in self._waiting if one[1].answered_s > view.asked_s]
+        self._before.append(view)
+        for before, slurm in ready:
+            yield Sides(before, slurm, view)
+
+    def see_slurm(self, view: SlurmView) -> None:
+        earlier = [one for one in self._before if one.answered_s <= view.asked_s]
+        if earlier:
+            self._waiting.append((earlier[-1], view))
+
+
+class Allocations:
+    """No host is given away twice: its live Pods and the other running jobs fit on it."""
+
+    name = "double allocation"
+
+    def check(self, sides: Sides, calm_s: float) -> Iterator[str]:  # noqa: ARG002
+        demand: defaultdict[str, dict[str, float]] = defaultdict(dict)
+        for pod in sides.live.values():
+            demand[pod.node][f"Pod {pod.name}"] = pod.cpus
+        for job in sides.slurm.jobs:
+            for host in job.hosts if job.runs else ():
+                if not _stands_for(job, host, sides.live):
+                    demand[host][f"job {job.job_id} {job.name}"] = job.cpus_per_host
+        for host, parts in demand.items():
+            node = sides.slurm.nodes.get(host)
+            if node is not None and sum(parts.values()) > node.cpus:
+                told = ", ".join(f"{name}: {cpus:g}" for name, cpus in sorted(parts.items()))
+                yield f"{host} has {node.cpus:g} CPUs, in use: {told}"
+
+
+def _stands_for(job: JobRow, host: str, live: Mapping[str, PodRow]) -> bool:
+    """Whether the job holds the host for a Pod that lives there."""
+    return any(uid in live and live[uid].node == host for uid in job.pods)
+
+
+class Timed:
+    """Subclasses say what is wrong; it may be so for a while, in which nothing is disturbed."""
+
+    name = ""
+
+    def __init__(self) -> None:
+        self._calm_since_s: dict[str, float] = {}
+        self.longest_s: float = 0.0
+
+    def wrong(self, sides: Sides) -> Iterator[tuple[str, float]]:
+        """Yield what is wrong and for how many calm seconds it may be."""
+        raise NotImplementedError
+
+    def check(self, sides: Sides, calm_s: float) -> Iterator[str]:
+        """Count from when it was first seen, or from the end of the last fault."""
+        wrong = dict(self.wrong(sides))
+        self._calm_since_s = {
+            text: max(self._calm_since_s.get(text, sides.at_s), sides.at_s - calm_s)
+            for text in wrong
+        }
+        for text, limit_s in wrong.items():
+            since_s = sides.at_s - self._calm_since_s[text]
+            self.longest_s = max(self.longest_s, since_s)
+            if since_s > limit_s:
+                yield f"{text}, for {since_s:.0f} calm seconds"
+
+
+class LonelyPods(Timed):
+    """A bound Pod has a live job that holds its Node."""
+
+    name = "Pod without job"
+
+    def wrong(self, sides: Sides) -> Iterator[tuple[str, float]]:
+        for uid, pod in sides.live.items():
+            jobs = sides.jobs_of[uid]
+            if pod.terminating or any(pod.node in job.hosts for job in jobs if job.live):
+                continue
+            known = ", ".join(_told(job) for job in jobs)
+            limit_s = ENDED_JOB_S if jobs else LOST_JOB_S
+            yield f"Pod {pod.name} on {pod.node} has no job there ({known or 'no record'})", limit_s
+
+
+class LonelyJobs(Timed):
+    """A live placeholder has a Pod."""
+
+    name = "job without Pod"
+
+    def wrong(self, sides: Sides) -> Iterator[tuple[str, float]]:
+        for job in sides.slurm.jobs:
+            if job.live and job.pods and not job.pods & sides.exist:
+                yield f"no Pod of {_told(job)} exists", ENDED_JOB_S
+
+
+def _told(job: JobRow) -> str:
+    where = ",".join(sorted(job.hosts))
+    return f"job {job.job_id} {'+'.join(sorted(job.states))} {where}".strip()
+
+
+class HumanDrains:
+    """A drain of a human stays as it is until the human lifts it."""
+
+    name = "human drain"
+
+    def __init__(self) -> None:
+        self._drains: dict[str, tuple[str, float]] = {}
+
+    def drained(self, host: str, *, reason: str, at_s: float) -> None:
+        """Slurm has confirmed the drain."""
+        self._drains[host] = reason, at_s
+
+    def lifting(self, host: str) -> None:
+        """The human is about to lift it."""
+        self._drains.pop(host, None)
+
+    def lost(self, *, since_s: float) -> None:
+        """slurmctld was killed: it may have lost what it did not save since then."""
+        self._drains = {host: one for host, one in self._drains.items() if one[1] < since_s}
+
+    @property
+    def hosts(self) -> list[str]:
+        return sorted(self._drains)
+
+    def check(self, view: SlurmView) -> Iterator[str]:
+        for host, (reason, since_s) in list(self._drains.items()):
+            node = view.nodes.get(host)
+            if node is None or view.asked_s < since_s:
+                continue
+            if "DRAIN" not in node.states or node.reason != reason:
+                state = "+".join(sorted(node.states))
+                yield f"{host} was drained as {reason!r} and is {state} {node.reason!r}"
+
+
+class Submissions:
+    """No workload gets more than a few jobs a minute."""
+
+    name = "submissions"
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str, float]] = set()
+        self._of: defaultdict[str, deque[float]] = defaultdict(deque)
+        self._starts: list[float] = []
+        self.most = 0
+
+    def started(self, wall_s: float) -> None:
+        """A process of sunk-sync starts, or begins to lead."""
+        self._starts.append(wall_s)
+
+    def check(self, view: SlurmView) -> Iterator[str]:
+        for job in sorted(view.jobs, key=lambda one: one.submitted_s):
+            key = job.name, job.submitted_s
+            if not job.pods or key in self._known:
+                continue
+            self._known.add(key)
+            for uid in job.pods:
+                yield from self._count(uid, job)
+
+    def _count(self, uid: str, job: JobRow) -> Iterator[str]:
+        times, now_s = self._of[uid], job.submitted_s
+        times.append(now_s)
+        while times[0] < now_s - MINUTE_S:
+            times.popleft()
+        starts = sum(now_s - MINUTE_S <= one <= now_s + 1 for one in self._starts)
+        self.most = max(self.most, len(times))
+        if len(times) > SUBMISSIONS_MAX * (1 + starts):
+            yield f"{job.name} is submission {len(times)} of its workload within a minute"
+
+
+class Write(NamedTuple):
+    wall_s: float
+    writer: str
+    what: str
+
+
+class OneWriter:
+    """Between two changes of the Lease only its holder writes."""
+
+    name = "one writer"
+
+    def __init__(self) -> None:
+        self._epochs: list[tuple[float, str]] = []
+        """When each holder acquired the Lease."""
+        self.writes = 0
+
+    def see_kube(self, view: KubeView) -> None:
+        epoch = view.acquired_s, view.holder
+        if view.holder and epoch not in self._epochs:
+            self._epochs.append(epoch)
+
+    @property
+    def changes(self) -> int:
+        return max(0, len(self._epochs) - 1)
+
+    def check(self, writes: Iterable[Write], owner_of: Callable[[str], str]) -> Iterator[str]:
+        """`owner_of`: the writer behind the holder of a Lease; empty: not known."""
+        epochs = sorted(self._epochs)
+        for write in writes:
+            self.writes += 1
+            begun = [holder for at_s, holder in epochs if at_s + CLOCK_S < write.wall_s]
+            if begun and owner_of(begun[-1]) not in ("", write.writer):
+                yield f"{write.writer} wrote {write.what} while {begun[-1]} held the Lease"
+
+
+def alarming(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the errors in a log that no fault explains, and what is no line of the log."""
+    for line in lines:
+        unknown = line.get("level") == "error" and line["event"] not in EXPECTED_ERRORS
+        if unknown or line["event"] == "not JSON":
+            yield ", ".join(f"{name}: {value}" for name, value in line.items())
+
+
+def unconverged(kube: KubeView, slurm: SlurmView) -> list[str]:
+    """Return what is not yet as it must be when nothing is disturbed and every host is free."""
+    return [
+        *(f"{name} is cordoned" for name in sorted(kube.cordoned)),
+        *(
+            f"Slurm node {node.name} is {'+'.join(sorted(node.states))} {node.reason!r}"
+            for node in slurm.nodes.values()
+            if {"DRAIN", "DOWN", "FAIL", "NOT_RESPONDING"} & node.states
+        ),
+        *_unsettled_pods(kube, slurm),
+        *(
+            f"{_told(job)} is left"
+            for job in slurm.jobs
+            if job.live and job.pods and not job.pods & kube.pods.keys()
+        ),
+    ]
+
+
+def _unsettled_pods(kube: KubeView, slurm: SlurmView) -> Iterator[str]:
+    running: defaultdict[str, list[JobRow]] = defaultdict(list)
+    for job in slurm.jobs:
+        for uid in job.pods if job.live else ():
+            running[uid].append(job)
+    for uid, pod in kube.pods.items():
+        jobs = running[uid]
+        if pod.phase in ("Succeeded", "Failed"):
+            if jobs:
+                yield f"Pod {pod.name} has ended, and its {_told(jobs[0])} has not"
+        elif not (pod.node and pod.ready) or pod.terminating:
+            yield f"Pod {pod.name} is not ready on a Node"
+        elif len(jobs) != 1 or pod.node not in jobs[0].hosts or not jobs[0].runs:
+            yield f"Pod {pod.name} on {pod.node} has {[_told(one) for one in jobs]}"

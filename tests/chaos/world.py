@@ -1,0 +1,182 @@
+"""The world of a run: both servers, the gate, and one or two replicas behind proxies."""
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from tests.chaos.checkers import Write
+from tests.chaos.proxy import Proxy
+from tests.real.pod_bed import SCHEDULER, PodBed, configure_scripts, pod_conf
+from tests.real.service import NAMESPACE, QUICK, Service
+from tests.real.testbed import Bed, BedError
+from tests.real.testbed.closing import Closing
+from tests.real.testbed.ports import Ports
+from tests.real.testbed.sandbox import wait_until
+
+HOSTS = 9
+KILL_WAIT_S = 4
+RESTART_S = 1.0
+READY_S = 120.0
+LEASE_S = "6s"
+SCRIPTS = {"busy": "10m", "busy_max": "30m", "silent": "30m=requeue"}
+"""The gate does not give up within a run: what it lets pass unchecked would be no defect."""
+
+
+class Replica(Closing):
+    """One process of sunk-sync with its own ways to both servers, started again if it ends."""
+
+    def __init__(self, bed: PodBed, name: str, flags: Mapping[str, str]) -> None:
+        kube, slurm = bed.bed.kube, bed.bed.slurm
+        self.name = name
+        self._ports = Ports()
+        self.hooks = f"127.0.0.1:{self._ports.take()}"
+        self.to_kube = Proxy([kube.url], ca_file=kube.ca_file, writer=name)
+        self.to_slurm = Proxy([slurm.url], writer=name)
+        self.service = Service(
+            bed.bed,
+            **{
+                **flags,
+                "kubeconfig": str(self._kubeconfig(bed.bed)),
+                "slurm_api_base": self.to_slurm.url,
+                "hooks_api_bind_address": self.hooks,
+            },
+        )
+        self.held = threading.Event()
+        """Set: a fault keeps it ended."""
+        self._ended_by_fault = True
+        self.starts: list[float] = []
+        """Wall clock."""
+        self.exits: list[int] = []
+
+    def _kubeconfig(self, bed: Bed) -> Path:
+        path = bed.kube.kubeconfig_for("sunk-sync", NAMESPACE)
+        config = json.loads(path.read_text())
+        config["clusters"][0]["cluster"] = {"server": self.to_kube.url}
+        made = path.with_name(f"{self.name}.kubeconfig")
+        made.touch(mode=0o600)
+        made.write_text(json.dumps(config))
+        return made
+
+    def start(self) -> None:
+        """Start it; it ends with the thread that calls this (PDEATHSIG)."""
+        self.starts.append(time.time())
+        self.service.start()
+
+    def hold(self) -> None:
+        """A fault is about to end it."""
+        self._ended_by_fault = True
+        self.held.set()
+
+    def keep_running(self) -> None:
+        """Start it again if it ended, as a kubelet does."""
+        if self.service.running or self.held.is_set():
+            return
+        if not self._ended_by_fault:
+            self.exits.append(self.service.wait_end())
+            time.sleep(RESTART_S)
+        self._ended_by_fault = False
+        self.start()
+
+    def writes(self) -> list[Write]:
+        return sorted([*self.to_kube.writes, *self.to_slurm.writes])
+
+    def close(self) -> None:
+        self.hold()
+        with suppress(ProcessLookupError, AssertionError):
+            self.service.send(signal.SIGCONT)
+        self.service.kill9()
+        self.to_kube.close()
+        self.to_slurm.close()
+        self._ports.close()
+
+
+class World(Closing):
+    """Start everything, and wait until one replica is ready."""
+
+    def __init__(self, *, slurm: str, replicas: int) -> None:
+        self._stack = ExitStack()
+        try:
+            conf = pod_conf(HOSTS, kill_wait_s=KILL_WAIT_S)
+            self.bed = self._stack.enter_context(Bed.start(slurm=slurm, conf=conf))
+            self.pods = self._stack.enter_context(PodBed(self.bed))
+            self._stop = threading.Event()
+            self._start(replicas)
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def _start(self, replicas: int) -> None:
+        flags = {
+            **QUICK,
+            "scheduler_name": SCHEDULER,
+            "hooks_key_file": str(self.pods.key_file),
+            "gate": "on",
+            "slurm_kill_wait": f"{KILL_WAIT_S}s",
+            "termination_offset": "0s",
+            "lost_job": "end",
+            **(
+                {"leader_elect": "true", "leader_elect_lease_duration": LEASE_S}
+                if replicas > 1
+                else {}
+            ),
+        }
+        self.replicas = [
+            self._stack.enter_context(Replica(self.pods, f"replica-{number}", flags))
+            for number in range(1, replicas + 1)
+        ]
+        self.to_hooks = self._stack.enter_context(
+            Proxy([f"http://{one.hooks}" for one in self.replicas])
+        )
+        for one in self.replicas:
+            one.service.settings["hooks_url"] = self.to_hooks.url
+        configure_scripts(self.bed.slurm, url=self.to_hooks.url, **SCRIPTS)
+        self.pods.set_gate(on=True)
+        keeper = threading.Thread(target=self._keep, daemon=True)
+        keeper.start()
+        self._stack.callback(keeper.join)
+        self._stack.callback(self._stop.set)
+        self.all_ready(deadline_s=READY_S)
+
+    def _keep(self) -> None:
+        """Start the replicas; this thread lives as long as they may."""
+        while not self._stop.wait(0.1):
+            for one in self.replicas:
+                one.keep_running()
+
+    def owner_of(self, holder: str) -> str:
+        """Return the replica whose hooks server the holder of the Lease names."""
+        return next((one.name for one in self.replicas if holder.endswith(one.hooks)), "")
+
+    def check_servers(self) -> None:
+        """BedError: a server ended that no fault ended."""
+        for side in (self.bed.kube, self.bed.slurm):
+            for name, daemon in side.daemons.items():
+                if not daemon.running:
+                    raise daemon.failed(f"({name}) has ended by itself")
+
+    def all_ready(self, *, deadline_s: float) -> None:
+        wait_until(
+            lambda: all(_ready(one.service) for one in self.replicas),
+            "all replicas ready",
+            deadline_s=deadline_s,
+        )
+
+    def keep_logs(self, folder: Path) -> None:
+        """Copy the logs of all servers and replicas."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for side in (self.bed.kube.directory, self.bed.slurm.directory):
+            for log in side.glob("*.log"):
+                (folder / log.name).write_bytes(log.read_bytes())
+
+    def close(self) -> None:
+        self._stack.close()
+
+
+def _ready(service: Service) -> bool:
+    with suppress(OSError, AssertionError, BedError):
+        return service.running and service.readyz()[0] == 200
+    return False

@@ -1,0 +1,66 @@
+"""The claim that fails without each permission, in the words of docs/reference.md."""
+
+from collections.abc import Mapping
+
+READY = "sunk-sync becomes ready"
+LEADS = "a replica leads"
+LEADS_AGAIN = "a replica leads although somebody deleted the Lease"
+NODE_CORDON = "a cordoned Node drains its Slurm node"
+NODE_CONDITION = "a Node shows the drain in its condition SlurmDrain"
+NODE_METADATA = "a Node has the labels of its slurmd Pod and the drain annotation"
+NODE_GONE = "a deleted Node drains its Slurm node"
+NODE_EVENT = "a Node that another Node contradicts gets an Event"
+POD_CORDON = "a cordoned slurmd Pod drains its Slurm node"
+POD_CONDITION = "a slurmd Pod shows the state of its Slurm node"
+POD_ANNOTATION = "a slurmd Pod has the drain annotation"
+POD_GONE = "a deleted slurmd Pod drains its Slurm node"
+POD_EVENT = "a slurmd Pod that another one contradicts gets an Event"
+HOOKS_KEY = "the key of the hook tokens is kept in its Secret"
+BOUND = "a new Pod is bound"
+JOB_ID = "a waiting Pod names its job"
+WAITS = "a waiting Pod shows the reason of Slurm"
+WAITS_EVENT = "a waiting Pod gets an Event"
+ENDED = "a Pod ends with its job"
+ORPHAN = "a job without a Pod is cancelled"
+POD_GROUP = "a gang of a PodGroup gets a job"
+INDEXED_JOB = "a gang of an Indexed Job gets a job"
+HELD = "held drains get an Event"
+OTHERS = "a Node that Pods of other schedulers fill is no host"
+
+Grant = tuple[str, str, str]
+"""Where, resource with names, and verb, as docs/reference.md shows them."""
+
+WITHOUT: Mapping[Grant, str] = {
+    ("cluster", "nodes", "list"): NODE_CORDON,
+    ("cluster", "nodes", "watch"): READY,
+    ("cluster", "nodes", "get"): NODE_GONE,
+    ("cluster", "nodes", "patch"): NODE_METADATA,
+    ("cluster", "nodes/status", "patch"): NODE_CONDITION,
+    ("cluster", "namespaces kube-system", "get"): READY,
+    ("cluster", "pods", "list"): OTHERS,
+    ("cluster", "pods", "watch"): READY,
+    ("slurmd", "pods", "list"): POD_CORDON,
+    ("slurmd", "pods", "watch"): READY,
+    ("slurmd", "pods", "get"): POD_GONE,
+    ("slurmd", "pods", "patch"): POD_ANNOTATION,
+    ("slurmd", "pods/status", "patch"): POD_CONDITION,
+    ("slurmd", "events", "create"): POD_EVENT,
+    ("work", "pods", "list"): BOUND,
+    ("work", "pods", "watch"): READY,
+    ("work", "pods", "get"): ORPHAN,
+    ("work", "pods", "patch"): JOB_ID,
+    ("work", "pods", "delete"): ENDED,
+    ("work", "pods/binding", "create"): BOUND,
+    ("work", "pods/status", "patch"): WAITS,
+    ("work", "events", "create"): WAITS_EVENT,
+    ("work", "jobs", "get"): INDEXED_JOB,
+    ("work", "podgroups", "get"): POD_GROUP,
+    ("own", "events", "create"): HELD,
+    ("own", "secrets sunk-sync-slurm-hooks-key", "get"): HOOKS_KEY,
+    ("own", "secrets sunk-sync-slurm-hooks-key", "patch"): HOOKS_KEY,
+    ("own", "leases sunk-sync-slurm", "get"): LEADS,
+    ("own", "leases sunk-sync-slurm", "patch"): LEADS,
+    ("own", "leases", "create"): LEADS_AGAIN,
+    ("default", "events", "create"): NODE_EVENT,
+}
+"""A test takes each verb away on real servers. For `list` it also restarts the API server."""
