@@ -109,7 +109,7 @@ class Scene:
         return True
 
     def _steps(self, service: Service, *, lease: bool) -> Iterator[Step]:
-        """With --leader-elect only who leads matters: on a busy machine a short Lease gets lost."""
+        """With --leader-elect only who leads: a busy machine may soon lose the Lease."""
         if service.settings["leader_elect"] == "true":
             yield lambda: None, {claims.LEADS if lease else claims.LEADS_AGAIN: self._holder}
         elif service.settings["watch_all_pods"] == "true":

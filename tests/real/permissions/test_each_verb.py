@@ -69,7 +69,10 @@ def says(service: Service, one: Permission, verb: str) -> bool:
     """
     wanted = f'cannot {verb} resource "{one.resource}"'
     lines = [str(line) for line in service.lines() if line.get("level") != "debug"]
-    return any(wanted in text for text in (*lines, service.readyz_verbose()[1]))
+    if any(wanted in line for line in lines):
+        return True
+    answers = service.lines("metrics server open", since=service.begun)
+    return bool(answers) and wanted in service.readyz_verbose()[1]
 
 
 def examined(service: Service) -> str:
@@ -98,7 +101,8 @@ def test_with_all_permissions_every_claim_holds(
     try:
         broken = scene.play(service, restart=not elect, lease=lease)
         assert not broken, service.tail()
-        check_health(service, since=0)
+        if not elect:  # on a busy machine a Lease of this duration may be lost: an error in the log
+            check_health(service, since=0)
         assert "ok   permissions" in examined(service)
     finally:
         service.kill9()
@@ -124,6 +128,7 @@ def test_without_one_verb_its_claim_fails(
             )
             assert broken == {wanted}, service.tail()
             eventually(lambda: says(service, one, verb), "the service says what it may not do")
+            assert wanted != claims.READY or service.readyz()[0] != 200
             assert f"may not {verb} {one.spelled}" in examined(service)
         finally:
             service.kill9()
