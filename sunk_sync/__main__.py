@@ -207,7 +207,7 @@ def _misread(words: Sequence[str], known: Sequence[str]) -> list[str]:
     """Return a sentence for each unknown word, given the flags of the command."""
     if not words:
         return []
-    from sunk_sync.settings.sources import clean, suggestion
+    from sunk_sync.settings.sources import clean, removal, suggestion
 
     mistakes = []
     before = ""
@@ -217,7 +217,8 @@ def _misread(words: Sequence[str], known: Sequence[str]) -> list[str]:
         if flag in known:
             mistakes.append(f"{flag}: put flags after the command")
         elif flag.startswith("-"):
-            mistakes.append(f"{clean(flag)}: unknown flag{suggestion(flag, known)}")
+            instead = removal(flag.removeprefix("--"))
+            mistakes.append(f"{clean(flag)}: {instead or 'unknown flag' + suggestion(flag, known)}")
         elif not value_of.startswith("-"):
             mistakes.append(f"{clean(word)!r}: belongs to no flag; a switch takes =true or =false")
     return mistakes

@@ -5,6 +5,7 @@ A setting is one row: its type, its group, its default, and its meaning as the d
 and key `slurm-kill-wait` of the file. Fields ending in `_s` are seconds, given as durations.
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -14,6 +15,8 @@ from sunk_sync.settings import types
 
 ENVIRONMENT_PREFIX = "SUNK_SYNC_"
 COMPONENTS_BUILT = ("syncer", "scheduler")
+REMOVED: Mapping[str, str] = {}
+"""Settings of earlier versions, by file key → what to do instead, for the error message."""
 GRES_MAP = (("nvidia.com/gpu", "gpu"), ("amd.com/gpu", "gpu"), ("rdma/*", "-"))
 
 _WHERE = "Scope"

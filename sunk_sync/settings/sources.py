@@ -20,6 +20,7 @@ from pydantic_settings import (
     YamlConfigSettingsSource,
 )
 
+from sunk_sync.settings import model
 from sunk_sync.settings.model import ENVIRONMENT_PREFIX, FIELDS, Settings, key_of, variable_of
 from sunk_sync.settings.yaml_file import read_mapping
 
@@ -127,11 +128,19 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
+def removal(key: str) -> str:
+    """Return what to do instead of a setting that an earlier version had; empty: there was none."""
+    instead = model.REMOVED.get(key)
+    return f"this version does not have it any more; {instead}" if instead else ""
+
+
 def _mistake(key: str, value: object, *, known: object, again: bool) -> str:
     """Return the mistake in a key of the file, apart from its value; empty: none."""
     if not known:
-        near = suggestion(key.replace("_", "-").removeprefix("--"), _VARIABLE_OF)
-        return f"unknown key {clean(key)!r}{near}"
+        spelled = key.replace("_", "-").removeprefix("--")
+        if instead := removal(spelled):
+            return f"key {clean(key)!r}: {instead}"
+        return f"unknown key {clean(key)!r}{suggestion(spelled, _VARIABLE_OF)}"
     if again:
         return f"key {key!r} is set twice"
     return f"key {key!r} has no value; leave it out for the default" if value is None else ""
@@ -142,8 +151,10 @@ def _unknown_variables(environment: Mapping[str, str]) -> Iterator[str]:
     known = [variable.removeprefix(ENVIRONMENT_PREFIX) for variable in variables]
     for variable in sorted(environment.keys() - variables - {CONFIG_VARIABLE}):
         if variable.startswith(ENVIRONMENT_PREFIX) and not _SERVICE_LINK.fullmatch(variable):
-            near = suggestion(variable.removeprefix(ENVIRONMENT_PREFIX), known)
-            yield f"{clean(variable)}: unknown environment variable{near}"
+            name = variable.removeprefix(ENVIRONMENT_PREFIX)
+            instead = removal(name.lower().replace("_", "-"))
+            unknown = f"unknown environment variable{suggestion(name, known)}"
+            yield f"{clean(variable)}: {instead or unknown}"
 
 
 def _sentences(

@@ -14,6 +14,8 @@ from tools import image
 Files = dict[str, tarfile.TarInfo]
 
 BASE = "localhost/python"
+DEADLINE_S = 300
+"""A busy machine needs a minute for what takes seconds."""
 SETUP = """
 mount -t proc proc /proc
 mkdir -p /run/runc
@@ -51,7 +53,7 @@ class Podman(Closing):
             "--cgroup-manager=cgroupfs",
         ]
 
-    def run(self, *words: str | Path, deadline_s: float = 60) -> str:
+    def run(self, *words: str | Path, deadline_s: float = DEADLINE_S) -> str:
         """Return the output of a podman command. BedError with its errors if it fails."""
         return run([*self.command, *words], deadline_s=deadline_s)
 
