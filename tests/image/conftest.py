@@ -7,12 +7,13 @@ import pytest
 
 from tests.image.pod import Pod
 from tests.image.podman import Podman
-from tests.real.conftest import require, require_podman
+from tests.real.conftest import SHOWN_LINES, require, require_podman
 from tests.real.service import install
 from tests.real.stage import Host
 from tests.real.testbed import Bed, SlurmConf
 from tests.real.testbed.bed import SLURM_DEFAULT
 from tests.real.testbed.cache import KUBE_DEFAULT
+from tools import image as tool
 
 TAG = "localhost/sunk-sync:test"
 
@@ -24,6 +25,8 @@ class Built:
     podman: Podman
     tag: str
     digest: str
+    revision: str
+    """Of the working tree when the build began."""
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +39,8 @@ def podman() -> Iterator[Podman]:
 
 @pytest.fixture(scope="session")
 def image(podman: Podman) -> Built:
-    return Built(podman, TAG, podman.build(TAG))
+    revision = tool.revision()
+    return Built(podman, TAG, podman.build(TAG), revision)
 
 
 @pytest.fixture(scope="session")
@@ -54,6 +58,7 @@ def pod(image: Built, bed: Bed) -> Iterator[Pod]:
     made.start()
     yield made
     made.stop()
+    print(*made.log()[-SHOWN_LINES:], sep="\n")
 
 
 @pytest.fixture

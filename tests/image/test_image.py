@@ -101,7 +101,7 @@ def test_the_labels_say_which_commit_it_is(image: Built) -> None:
         "title": "sunk-sync",
         "licenses": "Apache-2.0",
         "version": tool.version(),
-        "revision": tool.revision(),
+        "revision": image.revision,
     }
 
 
