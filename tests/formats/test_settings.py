@@ -33,10 +33,11 @@ def _removed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_removed")
 def test_a_removed_setting_is_named_with_what_to_do_instead(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In the file, in the environment and on the command line."""
-    file = tmp_path / "config.yaml"
+    monkeypatch.chdir(tmp_path)  # messages shorten long paths
+    file = Path("config.yaml")
     file.write_text(f"dry-run: true\n{GONE}: true\n")
     with pytest.raises(SettingsError) as caught:
         load({"config": str(file)}, {"SUNK_SYNC_CORDON_TAINT": "true"})
