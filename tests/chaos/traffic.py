@@ -25,6 +25,8 @@ APPS = f"/apis/apps/v1/namespaces/{NAMESPACE}"
 BATCH = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 PAUSE_S = 1.2
+WAITING_MAX = 12
+"""With more Pods waiting no more are created: the hosts, not the queue, shall be busy."""
 ASIDE_S = 6.0
 """A human acts only on a host without a change in Kubernetes for so long."""
 AWAY = (OSError, HTTPException, RestError, BedError)
@@ -113,8 +115,13 @@ class Traffic(Closing):
         """Most Pods run in a partition that plain jobs preempt."""
         return self._rng.choice(("main", "low", "low", "grace"))
 
+    def _is_crowded(self) -> bool:
+        return sum("nodeName" not in pod["spec"] for pod in self._ours()) > WAITING_MAX
+
     def _job(self) -> None:
         """A Job whose Pods may be disrupted without counting as failed."""
+        if self._is_crowded():
+            return
         count = self._rng.randint(1, 3)
         spec = {
             "completions": count,
@@ -134,6 +141,8 @@ class Traffic(Closing):
         self._kube.rest.call("POST", BATCH, {"metadata": {"name": self._name("job")}, "spec": spec})
 
     def _gang(self) -> None:
+        if self._is_crowded():
+            return
         spec = {
             "completions": 2,
             "parallelism": 2,
@@ -152,6 +161,8 @@ class Traffic(Closing):
         return {"metadata": {"annotations": {**run_s, **ours}}, "spec": spec}
 
     def _bare_pod(self) -> None:
+        if self._is_crowded():
+            return
         end_s = self._rng.choice(("0", "1", "3"))
         annotations = {
             "testbed/end-delay-s": end_s,
