@@ -101,7 +101,9 @@ class Timed:
 
     name = ""
 
-    def __init__(self) -> None:
+    def __init__(self, *, slack: float = 1.0) -> None:
+        """`slack`: how many times slower than usual this machine is."""
+        self._slack = slack
         self._calm_since_s: dict[str, float] = {}
         self.longest_s: float = 0.0
 
@@ -119,7 +121,7 @@ class Timed:
         for text, limit_s in wrong.items():
             since_s = sides.at_s - self._calm_since_s[text]
             self.longest_s = max(self.longest_s, since_s)
-            if since_s > limit_s:
+            if since_s > limit_s * self._slack:
                 yield f"{text}, for {since_s:.0f} calm seconds"
 
 

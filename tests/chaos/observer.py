@@ -37,11 +37,14 @@ HOOKS_ADDRESS = "sunk.coreweave.com/hooks-address"
 class Observer(Closing):
     """A thread for each side. `violations` has each text once."""
 
-    def __init__(self, bed: Bed, *, calm_s: Callable[[], float], elects: bool) -> None:
+    def __init__(
+        self, bed: Bed, *, calm_s: Callable[[], float], elects: bool, slack: float
+    ) -> None:
         self._bed = bed
         self._calm_s = calm_s
         self._elects = elects
-        self.allocations, self.pods, self.jobs = Allocations(), LonelyPods(), LonelyJobs()
+        self.allocations = Allocations()
+        self.pods, self.jobs = LonelyPods(slack=slack), LonelyJobs(slack=slack)
         self.humans, self.submissions, self.writer = HumanDrains(), Submissions(), OneWriter()
         self._pairing = Pairing()
         self._lock = threading.Lock()

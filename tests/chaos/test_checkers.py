@@ -159,6 +159,11 @@ def test_a_placeholder_without_a_pod_must_end_soon() -> None:
     assert broken_after(LonelyJobs(), [], PLAIN) is None
 
 
+def test_a_slow_machine_has_more_time() -> None:
+    found_s = broken_after(LonelyJobs(slack=3.0), [], JOB)
+    assert found_s == pytest.approx(3 * ENDED_JOB_S, abs=2 * STEP_S)
+
+
 def test_the_time_counts_only_while_nothing_is_disturbed() -> None:
     assert broken_after(LonelyJobs(), [], JOB, calm=False) is None
 
