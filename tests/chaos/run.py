@@ -14,6 +14,7 @@ from tests.chaos.faults import Fault, Injector, draw
 from tests.chaos.observer import Observer
 from tests.chaos.traffic import Traffic
 from tests.chaos.world import World
+from tests.real.testbed import BedError
 
 BURST_S = 45.0
 CALM_S = 30.0
@@ -147,7 +148,11 @@ class Run:
         """Wait until everything is as it must be and stays so; return the seconds it took."""
         begun_s, limit_s = time.monotonic(), CONVERGE_S * world.slack
         self._tell("no more faults; the users go home")
-        world.all_ready(deadline_s=limit_s)
+        try:
+            world.all_ready(deadline_s=limit_s)
+        except BedError as error:
+            observer.report("convergence", iter([str(error)]))
+            return limit_s
         traffic.wind_down()
         good_s = left = None
         while time.monotonic() - begun_s < limit_s:
