@@ -72,7 +72,12 @@ class Pairing:
 
 
 class Allocations:
-    """No host is given away twice: its live Pods and the other running jobs fit on it."""
+    """No host is given away twice: its live Pods and the users' running jobs fit on it.
+
+    A placeholder uses nothing itself. One may run beside the Pod of another: that Pod's end is
+    awaited before the next Pod is bound (P11), and a slurmctld that lost its last seconds shows
+    ended placeholders as running.
+    """
 
     name = "double allocation"
 
@@ -81,19 +86,13 @@ class Allocations:
         for pod in sides.live.values():
             demand[pod.node][f"Pod {pod.name}"] = pod.cpus
         for job in sides.slurm.jobs:
-            for host in job.hosts if job.runs else ():
-                if not _stands_for(job, host, sides.live):
-                    demand[host][f"job {job.job_id} {job.name}"] = job.cpus_per_host
+            for host in job.hosts if job.runs and not job.pods else ():
+                demand[host][f"job {job.job_id} {job.name}"] = job.cpus_per_host
         for host, parts in demand.items():
             node = sides.slurm.nodes.get(host)
             if node is not None and sum(parts.values()) > node.cpus:
                 told = ", ".join(f"{name}: {cpus:g}" for name, cpus in sorted(parts.items()))
                 yield f"{host} has {node.cpus:g} CPUs, in use: {told}"
-
-
-def _stands_for(job: JobRow, host: str, live: Mapping[str, PodRow]) -> bool:
-    """Whether the job holds the host for a Pod that lives there."""
-    return any(uid in live and live[uid].node == host for uid in job.pods)
 
 
 class Timed:

@@ -88,14 +88,15 @@ def test_a_running_job_beside_a_live_pod_is_a_double_allocation() -> None:
     assert "n1 has 16 CPUs, in use: Pod web-1: 16, job 2 plain: 16" in found
 
 
-def test_a_placeholder_of_another_pod_beside_a_live_pod_is_a_double_allocation() -> None:
-    assert double([POD], JOB, job(job_id="3", pods=frozenset({"u2"})))
+def test_a_placeholder_without_a_pod_there_uses_nothing() -> None:
+    assert double([POD], JOB, job(job_id="3", pods=frozenset({"u2"}))) == []
 
 
 def test_a_pod_outside_its_allocation_counts_beside_what_runs_there() -> None:
     elsewhere = job(hosts=frozenset({"n2"}))
     assert double([POD], elsewhere) == []
     assert double([POD], elsewhere, PLAIN)
+    assert double([POD, pod(uid="u2", name="web-2")], elsewhere)
 
 
 def test_two_live_pods_that_do_not_fit_are_a_double_allocation() -> None:
