@@ -4,10 +4,10 @@ They know which faults are active only through `calm_s`: for how long there has 
 """
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tests.chaos.views import JobRow, KubeView, PodRow, SlurmView
+from tests.chaos.views import JobRow, KubeView, SlurmView
 
 ENDED_JOB_S = 20.0
 """A Pod follows its ended job within this calm time, and a job its last Pod (P13, P16, P21)."""
@@ -254,9 +254,17 @@ class OneWriter:
         epochs = sorted(self._epochs)
         for write in writes:
             self.writes += 1
-            begun = [holder for at_s, holder in epochs if at_s + CLOCK_S < write.wall_s]
-            if begun and owner_of(begun[-1]) not in ("", write.writer):
-                yield f"{write.writer} wrote {write.what} while {begun[-1]} held the Lease"
+            around = {_epoch(epochs, write.wall_s + off) for off in (-CLOCK_S, CLOCK_S)}
+            owners = {owner_of(holder) for _, holder in around}
+            if not {"", write.writer} & owners:
+                at_s, holder = min(around)
+                late = f"{write.wall_s - at_s:.2f} s after {holder} got the Lease"
+                yield f"{write.writer} wrote {write.what}, {late}"
+
+
+def _epoch(epochs: Sequence[tuple[float, str]], wall_s: float) -> tuple[float, str]:
+    """Return since when who holds the Lease at this moment; no name: nobody has had it yet."""
+    return next((one for one in reversed(epochs) if one[0] <= wall_s), (0.0, ""))
 
 
 def alarming(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:

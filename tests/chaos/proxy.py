@@ -83,7 +83,7 @@ class Proxy(Closing):
             answers, theirs = await self._connect()
             self._links.add(theirs)
             up = self._pass_on(reader, theirs, note=self._note)
-            down = self._pass_on(answers, writer, note=lambda _: None)
+            down = self._pass_on(answers, writer)
             await asyncio.gather(up, down)
         except (OSError, asyncio.CancelledError):
             pass  # a server is away, or the proxy is closed
@@ -106,16 +106,17 @@ class Proxy(Closing):
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         *,
-        note: Callable[[bytes], None],
+        note: Callable[[bytes], None] | None = None,
     ) -> None:
         with contextlib.suppress(OSError):
             while piece := await reader.read(PIECE_BYTES):
                 await self._opened.wait()
                 if self._mode == "slow":
                     await asyncio.sleep(self._delay_s)
-                if writer.is_closing():
-                    break
-                note(piece)
+                if writer.is_closing() or (note is not None and reader.at_eof()):
+                    break  # a client that has given up must not be heard any more
+                if note is not None:
+                    note(piece)
                 writer.write(piece)
                 await writer.drain()
         writer.close()

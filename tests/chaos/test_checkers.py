@@ -248,6 +248,7 @@ def written(*writes: tuple[float, str]) -> list[str]:
 
 def test_only_the_holder_of_the_lease_writes() -> None:
     assert not written((11.0, "a"), (19.9, "a"), (20.5, "b"))
+    assert not written((5.0, "a"), (20.01, "a"), (20.01, "b"))
     assert written((20.5, "a"))
     assert written((12.0, "b"))
 

@@ -96,6 +96,17 @@ def test_a_slow_proxy_is_late(proxy: Proxy) -> None:
     assert time.monotonic() - begun_s > 0.15
 
 
+def test_a_slow_proxy_sends_nothing_for_a_client_that_has_given_up(proxy: Proxy) -> None:
+    """The deadline of a write is a promise: it must not arrive later."""
+    proxy.set("slow", delay_s=2 * SHORT_S)
+    over = connected(proxy)
+    with pytest.raises(TimeoutError):
+        asked(over, "POST")
+    over.close()
+    time.sleep(3 * SHORT_S)
+    assert proxy.writes == []
+
+
 def test_of_several_servers_one_that_listens_is_used(server: str) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
