@@ -7,7 +7,7 @@ import asyncio
 import contextvars
 import heapq
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -19,6 +19,37 @@ SAME_S = 1e-9
 """A timer that is due this little later is due now."""
 CANCELLED_MIN = 100
 """Cancelled timers are removed once there are this many."""
+
+
+class Machine:
+    """Runs some of the tasks of a loop, and can be paused: as a stopped process, they stand still.
+
+    A task belongs to the machine in whose context it was created.
+    """
+
+    def __init__(self) -> None:
+        self.tasks: dict[asyncio.Task[Any], None] = {}
+        """Its tasks, oldest first."""
+        self.context = contextvars.copy_context()
+        self.context.run(MACHINE.set, self)
+        self.held: list[Call | Timer] | None = None
+        """What was due while it stands still; None: it runs."""
+
+    def pause(self) -> None:
+        if self.held is None:
+            self.held = []
+
+    def wake(self) -> None:
+        """Go on. All that was due meanwhile happens now."""
+        held, self.held = self.held or [], None
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        loop.resume(held)
+
+
+MACHINE: contextvars.ContextVar[Machine] = contextvars.ContextVar("machine")
+OUTSIDE = contextvars.copy_context()
+"""A context of no machine."""
 
 
 class Timer(float):
@@ -92,6 +123,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.now_s = 1000.0
         self._stopping = False
         self._due: deque[Call | Timer] = deque()
+        self.pauses = False
+        """Some machine can be paused."""
         self._heap = Heap()
 
     def time(self) -> float:
@@ -134,6 +167,32 @@ class VirtualLoop(asyncio.BaseEventLoop):
     ) -> Timer:
         return self.call_at(self.now_s + delay, callback, *args, context=context)
 
+    def create_task(
+        self,
+        coro: Any,
+        *,
+        name: object = None,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Task[Any]:
+        """Create a task; note it with its machine."""
+        task: asyncio.Task[Any] = super().create_task(coro, name=name, context=context)
+        machine = MACHINE.get(None) if context is None else context.get(MACHINE)
+        if machine is not None:
+            machine.tasks[task] = None
+            task.add_done_callback(lambda done: machine.tasks.pop(done, None), context=OUTSIDE)
+        return task
+
+    def resume(self, held: Sequence[Call | Timer]) -> None:
+        self._due.extend(held)
+
+    def _holds(self, call: Call | Timer) -> bool:
+        """Keep the call if its machine stands still; return whether it does."""
+        machine = call.context.get(MACHINE)
+        if machine is None or machine.held is None:
+            return False
+        machine.held.append(call)
+        return True
+
     def _run_once(self) -> None:
         """Call all that is due; if nothing is, advance the time to the next timer."""
         due, next_s = self._due, self._heap.next_s()
@@ -149,7 +208,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 due.append(timer)
         for _ in range(len(due)):
             call = due.popleft()
-            if call.callback is None:
+            if call.callback is None or (self.pauses and self._holds(call)):
                 continue
             try:
                 call.context.run(call.callback, *call.args)

@@ -9,6 +9,7 @@ from sunk_sync.embedded.kubernetes.api.watch import Subscription
 from sunk_sync.embedded.wire import Answer, Question
 from sunk_sync.kube.api.answers import Decode, KubeError, T, garbage, refusal
 from sunk_sync.kube.api.client import Request, Restores
+from sunk_sync.kube.api.fencing import FENCED, LeftSeconds, unlimited
 from sunk_sync.kube.api.transport import decoded
 from sunk_sync.kube.read.stream import Lines
 from sunk_sync.slurm.api import transport
@@ -33,12 +34,16 @@ class KubeEnd:
 
     def __init__(self, wire: Wire, process: Process) -> None:
         self.restores = Restores()
+        self.left_s: LeftSeconds = unlimited
         self._wire = wire
         self._process = process
 
     async def call(self, request: Request, decode: Decode[T]) -> T | KubeError:
         """See KubeClient.call."""
-        answer = await self._ask(self._question(request), request.deadline_s)
+        left_s = self.left_s() if request.fenced else float("inf")
+        if left_s <= 0:
+            return FENCED
+        answer = await self._ask(self._question(request), min(request.deadline_s, left_s))
         if isinstance(answer, KubeError):
             return answer
         assert isinstance(answer, Answer)
@@ -101,7 +106,7 @@ class Stream:
     def __init__(self, flow: Flow, *, silence_s: float) -> None:
         wire, subscription = flow.wire, flow.subscription
         self._wire = wire
-        self._process = flow.process
+        self.process = flow.process
         self._question = flow.question
         self._subscription = subscription
         self._silence_s = silence_s
@@ -129,12 +134,12 @@ class Stream:
                     await self._arrived.wait()
         except TimeoutError:
             return KubeError(kind="timeout", why="silence")
-        if not self._process.alive:
+        if not self.process.alive:
             raise asyncio.CancelledError
         if self._pieces:
             self._wire.history.steps += 1
             piece = self._pieces.pop(0)
-            self._wire.streamed(self._process, self._question, piece)
+            self._wire.streamed(self.process, self._question, piece)
             return piece
         assert self._error is not None
         return self._error

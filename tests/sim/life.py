@@ -3,7 +3,8 @@
 import asyncio
 import random
 import warnings
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from sunk_sync.core.model.actions import (
     Action,
@@ -17,20 +18,21 @@ from sunk_sync.core.model.actions import (
 from sunk_sync.core.model.facts import News
 from sunk_sync.core.model.outcomes import Outcome
 from sunk_sync.kube.api.backoff import Ambient
-from sunk_sync.service.wiring import Authorities, HooksSetup, Parts
+from sunk_sync.service.wiring import ALONE, Authorities, HooksSetup, Parts, Replica
 from sunk_sync.settings.model import Settings
 from sunk_sync.slurm.api.client import Access, SlurmClient
 from sunk_sync.telemetry.telemetry import spelled
+from tests.kit.clock import Machine
 from tests.sim.ends import KubeEnd, SlurmEnd, TokenFile
 from tests.sim.history import History
 from tests.sim.wire import Process, Wire
+
+T = TypeVar("T")
 
 HOOK_KEY = b"the key of every life"
 HOOK_URL = "http://hooks:8000"
 STANDING = (RecordEvent, GetObject, GetJob, Relist, AnswerGate, AnswerStop)
 """Actions that can stay wanted: they write nothing, or wait for an answer."""
-OUTSIDE = "outside "
-"""Prefix of the names of tasks that do not belong to the service."""
 
 
 class Diary:
@@ -70,25 +72,27 @@ class Life:
         self, wire: Wire, settings: Settings, *, number: int, token: TokenFile, seed: str
     ) -> None:
         self.process = Process(number)
+        self.machine = Machine()
         self._wire = wire
         history, loop = wire.history, asyncio.get_running_loop()
         self._rng = random.Random(f"life {number} of {seed}")
         self.history = history
-        client = SlurmClient(
+        self.kube = KubeEnd(wire, self.process)
+        self.slurm = SlurmClient(
             Access(addresses=settings.slurm_api_base),
             token,
             transport=SlurmEnd(wire, self.process),
             clock=loop.time,
             on_exchange=_unmeasured,
         )
-        uid = wire.worlds.cluster_uid
         self.parts = Parts(
             settings,
             Authorities(
-                KubeEnd(wire, self.process),
-                client,
-                uid,
+                self.kube,
+                self.slurm,
+                wire.worlds.cluster_uid,
                 HooksSetup(HOOK_KEY, HOOK_URL, _unmeasured),
+                replica=self._replica(),
             ),
             journal=Diary(history),
             on_bad=self._on_bad,
@@ -100,9 +104,16 @@ class Life:
             ),
         )
         history.note("service", f"life {number} begins")
-        self._others = asyncio.all_tasks()
-        self._writers = asyncio.create_task(self.parts.outbox.run(), name="writers")
-        self._running = asyncio.create_task(self.parts.run(), name="service")
+        self._writers = self.create_task(self.parts.outbox.run())
+        self._running = self.create_task(self.parts.run())
+
+    def _replica(self) -> Replica:
+        """Return its place among several replicas."""
+        return ALONE
+
+    def create_task(self, doing: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Start a task that ends with this life."""
+        return asyncio.create_task(doing, context=self.machine.context.copy())
 
     def _on_bad(self, kind: str, name: str, why: str) -> None:
         self.history.break_promise("unreadable", f"{kind} {name}: {why}")
@@ -128,19 +139,15 @@ class Life:
         await self._bury()
 
     async def _bury(self) -> None:
-        mine = {
-            task
-            for task in asyncio.all_tasks()
-            if task not in self._others and not task.get_name().startswith(OUTSIDE)
-        }
-        mine.discard(asyncio.current_task())
+        mine = set(self.machine.tasks)
         with warnings.catch_warnings():  # of calls that a task group had not begun
             warnings.filterwarnings("ignore", message="coroutine .* was never awaited")
             mine = await _end(mine)
         if mine:
             self.history.break_promise("undead", f"tasks that cannot be cancelled: {mine}")
         for stream in list(self._wire.streams):
-            stream.close()
+            if stream.process is self.process:
+                stream.close()
 
     def unfinished(self) -> list[str]:
         """Return the writes that are still wanted, without Events and reads."""

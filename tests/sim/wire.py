@@ -9,6 +9,7 @@ from msgspec import Struct
 from sunk_sync.embedded.kubernetes.api.watch import Subscription
 from sunk_sync.embedded.slurm.api.reply import SlurmAnswer
 from sunk_sync.embedded.wire import Answer, Question
+from tests.kit.clock import OUTSIDE
 from tests.sim.faults import Faults, Journey, Side
 from tests.sim.history import History
 from tests.sim.worlds import US, Worlds
@@ -20,6 +21,7 @@ AFTER_TURNS = 3
 AGAIN_S = 0.5
 """Interval at which slurmrestd retries its slurmctld."""
 READS = ("GET",)
+LEASES = "/leases"
 Outage = Literal["refused", "silent", "html"]
 
 
@@ -38,6 +40,8 @@ class Process(Struct):
     number: int
     alive: bool = True
     polls: int = 0
+    cut_off: bool = False
+    """Nothing comes back from the API server to this process alone."""
 
 
 def breaks_calls(process: Process) -> None:
@@ -59,7 +63,12 @@ class Exchange(Struct, kw_only=True):
 
     @property
     def writes(self) -> bool:
-        return self.question.method not in READS
+        """Whether it changes what sunk-sync manages: the Lease only says who may."""
+        return self.question.method not in READS and not self.of_lease
+
+    @property
+    def of_lease(self) -> bool:
+        return LEASES in self.question.path
 
     def __str__(self) -> str:
         query = "&".join(f"{key}={value}" for key, value in self.question.query.items())
@@ -95,6 +104,7 @@ class Broken(Protocol):
 
     frozen: bool
     """The peer is gone. Neither side has noticed it."""
+    process: Process
 
     def cut(self) -> None:
         """Break the connection."""
@@ -167,7 +177,7 @@ class Wire:
             self._under_way.pop(exchange.number, None)
             doing()
 
-        handle = self._loop.call_later(delay_s, due)
+        handle = self._loop.call_later(delay_s, due, context=OUTSIDE.copy())
         self._under_way[exchange.number] = (exchange, handle)
 
     def crash(self, process: Process, survives: Callable[[], bool]) -> None:
@@ -186,7 +196,7 @@ class Wire:
     def _arrive(
         self, exchange: Exchange, journey: Journey, answered: asyncio.Future[Answer | Subscription]
     ) -> None:
-        outage = self._outage(exchange.side)
+        outage = self._outage(exchange.process, exchange.side)
         if outage == "refused":
             self._fail(answered, WireError("refused"))
         elif outage == "html":
@@ -199,7 +209,9 @@ class Wire:
         else:
             self._serve(exchange, journey, answered)
 
-    def _outage(self, side: Side) -> Outage | None:
+    def _outage(self, process: Process, side: Side) -> Outage | None:
+        if side == "kube" and process.cut_off:
+            return "silent"
         if side == "kube" and self.worlds.now_s < self.restored_until_s:
             return "refused"
         return self.outages.get(side)

@@ -14,9 +14,8 @@ from msgspec import Struct
 
 from sunk_sync.embedded.slurm.calls import Call
 from sunk_sync.embedded.slurm.model.job import Job
-from sunk_sync.server.hooks import Hooks
 from sunk_sync.server.tokens import GATE, make_token
-from tests.sim.life import HOOK_KEY, OUTSIDE
+from tests.sim.life import HOOK_KEY, Life
 from tests.sim.workloads.truth import Run, run_of, spelled
 from tests.sim.worlds import WORLD, Worlds
 
@@ -47,19 +46,19 @@ class Asked:
 
 
 class Callers:
-    """All callers. `hooks` is None while the service is down."""
+    """All callers. `life` is None while the service is down."""
 
     def __init__(self, rng: random.Random, worlds: Worlds, habits: Habits) -> None:
         self._rng = rng
         self._worlds = worlds
         self.habits = habits
-        self.hooks: Hooks | None = None
+        self.life: Life | None = None
+        """The life whose hooks server the callers reach."""
         self.passed: dict[Run, str] = {}
         """Run of a job → why its gate released it: go, busy, silent."""
         self.killed: set[Run] = set()
         self._scripts: dict[Run, Script] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._number = 0
         worlds.on_calls = self._hear
 
     def close(self) -> None:
@@ -93,8 +92,7 @@ class Callers:
                 getattr(self._scripts[run], call.kind).set()
 
     def _spawn(self, doing: Coroutine[Any, Any, None]) -> None:
-        self._number += 1
-        task = asyncio.get_running_loop().create_task(doing, name=f"{OUTSIDE}{self._number}")
+        task = asyncio.get_running_loop().create_task(doing)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -103,14 +101,14 @@ class Callers:
     ) -> Told | None:
         """Return the body of an answer 200. Return None without an answer or for another status."""
         await asyncio.sleep(self._rng.uniform(0.0003, 0.003))
-        hooks, lost = self.hooks, self._rng.random() < self.habits.lost
+        life, lost = self.life, self._rng.random() < self.habits.lost
         if self.habits.unreached and path.startswith("placeholder/"):
             self._worlds.history.count("calls of placeholders that reach nobody")
             return None
-        if hooks is None or (lost and self._rng.random() < 0.5):
+        if life is None or (lost and self._rng.random() < 0.5):
             return None
         asked: Any = Asked(f"/v1/{path}", msgspec.json.encode(body), token)
-        answering = asyncio.create_task(hooks._answer(asked), name="callers")
+        answering = life.create_task(life.parts.hooks._answer(asked))
         try:
             await asyncio.wait({answering}, timeout=seconds)
         finally:
@@ -182,13 +180,13 @@ class Script:
         self.term, self.killed = asyncio.Event(), asyncio.Event()
 
     async def run(self) -> None:
-        announcing = asyncio.create_task(self._record_event(), name=f"{OUTSIDE}announcing")
+        announcing = asyncio.create_task(self._record_event())
         try:
             await _either(self.term, self.killed)
             announcing.cancel()
             if not self.killed.is_set():
-                stopping = asyncio.create_task(self._stop(), name=f"{OUTSIDE}stopping")
-                killed = asyncio.create_task(self.killed.wait(), name=f"{OUTSIDE}killed")
+                stopping = asyncio.create_task(self._stop())
+                killed = asyncio.create_task(self.killed.wait())
                 wait_s = self._callers.slurm().setup.knobs.kill_wait_s
                 ended, _ = await asyncio.wait(
                     {stopping, killed}, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED
@@ -230,10 +228,7 @@ class Script:
 
 
 async def _either(*events: asyncio.Event) -> None:
-    waiting = [
-        asyncio.create_task(one.wait(), name=f"{OUTSIDE}either {number}")
-        for number, one in enumerate(events)
-    ]
+    waiting = [asyncio.create_task(one.wait()) for one in events]
     try:
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -86,7 +86,7 @@ class WorkloadRun:
         )
         self.checks.begin(life.process)
         self.wire.on_streamed[:] = [self.hosts_checks.begin(life.process).streamed]
-        self.callers.hooks = life.parts.hooks
+        self.callers.life = life
         return life
 
     async def play(self) -> None:
@@ -97,7 +97,7 @@ class WorkloadRun:
             await self._come_to_rest()
             await self._stay_at_rest()
         finally:
-            self.callers.hooks = None
+            self.callers.life = None
             self.callers.close()
             await self.life.crash()
         self.history.raise_broken()
@@ -118,7 +118,7 @@ class WorkloadRun:
             if what < 0.03 and self.crashes:
                 await self._crash()
             elif what < 0.04 and self.stops:
-                self.callers.hooks = None
+                self.callers.life = None
                 await self.life.stop()
                 self.life = self._live()
             elif rng.random() < storm:
@@ -131,7 +131,7 @@ class WorkloadRun:
         for _ in range(self._rng.randrange(12)):
             await asyncio.sleep(0)
         self.history.count("fault: our own crash")
-        self.callers.hooks = None
+        self.callers.life = None
         await self.life.crash()
         await asyncio.sleep(self._rng.choice((0.0, 0.0, 1.0, 30.0)))
         self.life = self._live()

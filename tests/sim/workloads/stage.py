@@ -36,16 +36,16 @@ class WorkloadStage(Stage):
                 self.kube.add_namespace(namespace)
         super()._live()
         self.workloads.begin(self.life.process)
-        self.callers.hooks = self.life.parts.hooks
+        self.callers.life = self.life
 
     def _at(self, moment: Moment, exchange: Exchange) -> None:
         super()._at(moment, exchange)
         if not self.life.process.alive and self.callers is not None:
-            self.callers.hooks = None
+            self.callers.life = None
 
     async def _restart(self, life: Life) -> None:
         if self.callers is not None:
-            self.callers.hooks = None
+            self.callers.life = None
         await super()._restart(life)
 
     async def play(self) -> dict[str, Any]:
