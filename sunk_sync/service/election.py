@@ -47,13 +47,13 @@ class ElectionTiming(Struct, frozen=True):
 
     @property
     def gap_s(self) -> float:
-        """After a longer gap between two reads the Lease may have been another one meanwhile."""
-        return self.duration_s / 2
+        """After a longer gap between two reads another replica may have come and gone."""
+        return self.duration_s
 
     @property
     def try_s(self) -> float:
-        """Deadline of one call."""
-        return self.duration_s / 3
+        """Deadline of one call. A slow API server gets time, a lost packet leaves a second try."""
+        return self.duration_s / 2
 
 
 class ElectionState(Struct, frozen=True):

@@ -40,7 +40,14 @@ def two_replicas(version: str) -> Iterator[Pair]:
             yield pair
 
 
-pair = for_each_slurm(two_replicas)
+pairs = for_each_slurm(two_replicas)
+
+
+@pytest.fixture
+def pair(pairs: Pair) -> Pair:
+    """Two running replicas, of which one leads."""
+    pairs.revive()
+    return pairs
 
 
 def writes_after(pair: Pair, replica: Replica, at: float) -> list[Write]:
