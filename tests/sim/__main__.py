@@ -1,6 +1,7 @@
 """`python -m tests.sim SEED [-v]`, `--seeds N [--from M]`, `crash`, `mutants`.
 
-`--workloads` selects the seeds and scenarios of Pods and jobs.
+`--workloads` selects the seeds and scenarios of Pods and jobs. `--replicas` runs seeds with two
+replicas.
 """
 
 import argparse
@@ -10,20 +11,31 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tests.sim import crashes, mutation
 from tests.sim.outcome import Outcome
+from tests.sim.replicas import run as replicas
 from tests.sim.run import run_seed
 from tests.sim.workloads.run import run_seed as run_workload_seed
 
+PLAYS = {
+    (False, False): run_seed,
+    (False, True): run_workload_seed,
+    (True, False): replicas.run_seed,
+    (True, True): replicas.run_workload_seed,
+}
+"""Whether there are two replicas, and Pods and jobs → how a seed is played."""
 SHOWN = 12
 REPORT_EVERY = 500
 """Seeds between two progress reports."""
 
 
-def one(seed: int, *, aloud: bool, workloads: bool) -> int:
-    outcome = (run_workload_seed if workloads else run_seed)(seed, aloud=aloud)
+Play = Callable[..., Outcome]
+
+
+def one(seed: int, *, aloud: bool, play: Play) -> int:
+    outcome = play(seed, aloud=aloud)
     if outcome.broken:
         print("" if aloud else outcome.tail)
         print(f"seed {seed}: BROKEN {outcome.broken}")
@@ -36,13 +48,11 @@ def one(seed: int, *, aloud: bool, workloads: bool) -> int:
     return 0
 
 
-def many(seeds: range, *, processes: int, workloads: bool) -> int:
+def many(seeds: range, *, processes: int, play: Play) -> int:
     """Run all seeds; return 1 if any invariant was broken."""
     begun_s = time.perf_counter()
     with multiprocessing.Pool(processes, gc.freeze) as pool:
-        outcomes = pool.imap_unordered(
-            run_workload_seed if workloads else run_seed, seeds, chunksize=4
-        )
+        outcomes = pool.imap_unordered(play, seeds, chunksize=4)
         broken, counts, steps, least = _gather(outcomes)
     took_s = time.perf_counter() - begun_s
     _print_counts(counts)
@@ -74,7 +84,7 @@ def _gather(outcomes: Iterable[Outcome]) -> tuple[list[int], Counter[str], int, 
 
 
 def _print_counts(counts: Counter[str]) -> None:
-    for head in ("fault: ", "exempt: ", "hosts", "gates: ", "overlap", "late"):
+    for head in ("fault: ", "exempt: ", "hosts", "gates: ", "overlap", "late", "changes of"):
         found = sorted(item for item in counts.items() if item[0].startswith(head))
         print("; ".join(f"{name.removeprefix('fault: ')} {count}" for name, count in found))
 
@@ -83,20 +93,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
     parser.add_argument("what", nargs="?", default="", help="a seed, `crash` or `mutants`")
     parser.add_argument("--workloads", action="store_true", help="seeds of Pods and jobs")
+    parser.add_argument("--replicas", action="store_true", help="seeds with two replicas")
     parser.add_argument("-v", action="store_true", dest="aloud", help="print the whole history")
     parser.add_argument("--seeds", type=int, default=0)
     parser.add_argument("--from", type=int, default=0, dest="first")
     parser.add_argument("--only", default="", help="mutants whose name contains this")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     chosen = parser.parse_args()
+    play = PLAYS[chosen.replicas, chosen.workloads]
     if chosen.what == "":
         seeds = range(chosen.first, chosen.first + (chosen.seeds or 100))
-        return many(seeds, processes=chosen.processes, workloads=chosen.workloads)
+        return many(seeds, processes=chosen.processes, play=play)
     if chosen.what == "crash":
         return crashes.main(processes=chosen.processes, workloads=chosen.workloads)
     if chosen.what == "mutants":
         return mutation.main(processes=chosen.processes, only=chosen.only)
-    return one(int(chosen.what), aloud=chosen.aloud, workloads=chosen.workloads)
+    return one(int(chosen.what), aloud=chosen.aloud, play=play)
 
 
 if __name__ == "__main__":

@@ -55,6 +55,8 @@ class Checks:
         self._present: Exchange | None = None
         """The call of sunk-sync that a server performs now."""
         self._reads: dict[int, Reads] = {}
+        self._leader = 0
+        """Number of the life that writes."""
         self._flying: dict[Place, Exchange] = {}
         self._paced: dict[Place, float] = {}
         """Object whose conditions sunk-sync wrote → time of the answer."""
@@ -86,8 +88,13 @@ class Checks:
         reads = Reads(self._worlds, process)
         self._reads[process.number] = reads
         self._begun_s[process.number] = self._worlds.now_s
-        self._paced.clear()
+        self.lead(process)
         return reads
+
+    def lead(self, process: Process) -> None:
+        """From now on this life writes. It does not know when an earlier one wrote last."""
+        self._leader = process.number
+        self._paced.clear()
 
     def _break(self, check: str, why: object) -> None:
         self._history.break_promise(check, f"{why} [{self._present}]")
@@ -368,7 +375,7 @@ class Checks:
 
     def last_told(self, slurm_node: str) -> tuple[str, str, str] | None:
         """Return the slurmd Pod of this Slurm node that the current life read last."""
-        told = self._reads[max(self._reads)].told
+        told = self._reads[self._leader].told
         shown = [pod for pod in self._pods[slurm_node] if pod[2] in told]
         return max(shown, key=lambda pod: told[pod[2]], default=None)
 

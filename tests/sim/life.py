@@ -4,7 +4,7 @@ import asyncio
 import random
 import warnings
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from sunk_sync.core.model.actions import (
     Action,
@@ -65,6 +65,38 @@ class Diary:
         )
 
 
+class Living(Protocol):
+    """One life, or several of which one writes."""
+
+    @property
+    def process(self) -> Process:
+        """The process that writes."""
+        ...
+
+    def act(self) -> None:
+        """Do something to it that only several lives survive."""
+
+    def calm(self) -> None:
+        """End such faults."""
+
+    def check(self) -> None:
+        """Report a bug that ended it."""
+
+    async def crash(self) -> None:
+        """End it as kill -9 does."""
+
+    async def stop(self) -> None:
+        """End it as SIGTERM does."""
+
+    def unfinished(self) -> list[str]:
+        """Return the writes that are still wanted, without Events and reads."""
+        ...
+
+    def pending(self) -> list[str]:
+        """Return everything that it still wants or waits for."""
+        ...
+
+
 class Life:
     """Starts at once. Call exactly one of `crash` and `stop`."""
 
@@ -118,6 +150,12 @@ class Life:
     def _on_bad(self, kind: str, name: str, why: str) -> None:
         self.history.break_promise("unreadable", f"{kind} {name}: {why}")
 
+    def act(self) -> None:
+        """Do nothing: a single life is killed and stopped by its run."""
+
+    def calm(self) -> None:
+        """Do nothing."""
+
     def check(self) -> None:
         """Report the exception that ended the service: it is a bug."""
         for task in (self._writers, self._running):
@@ -139,6 +177,7 @@ class Life:
         await self._bury()
 
     async def _bury(self) -> None:
+        self.machine.wake()
         mine = set(self.machine.tasks)
         with warnings.catch_warnings():  # of calls that a task group had not begun
             warnings.filterwarnings("ignore", message="coroutine .* was never awaited")

@@ -13,13 +13,13 @@ from tests.sim.checks import Checks
 from tests.sim.ends import TokenFile
 from tests.sim.faults import Faults
 from tests.sim.history import History
-from tests.sim.life import Life
+from tests.sim.life import Life, Living
 from tests.sim.outages import Outages
 from tests.sim.outcome import Outcome, play_seed
 from tests.sim.people import People
 from tests.sim.rare import Rare
 from tests.sim.rest import clear_hosts, unrest
-from tests.sim.wire import Exchange, Moment, Wire
+from tests.sim.wire import Exchange, Moment, Process, Wire
 from tests.sim.worlds import Worlds
 
 ACTS = 110
@@ -71,13 +71,17 @@ class Run:
         self.rare = Rare(random.Random(f"rare {seed}"), self.wire)
         self.life = self._live()
 
-    def _live(self) -> Life:
+    def _live(self) -> Living:
         self._lives += 1
         life = Life(
             self.wire, self.settings, number=self._lives, token=self.token, seed=str(self.seed)
         )
-        self.wire.on_streamed[:] = [self.checks.begin(life.process).streamed]
+        self.wire.on_streamed.clear()
+        self._begin(life.process)
         return life
+
+    def _begin(self, process: Process) -> None:
+        self.wire.on_streamed.append(self.checks.begin(process).streamed)
 
     async def play(self) -> None:
         """Play the run to its end. Raises BrokenPromiseError."""
@@ -104,6 +108,7 @@ class Run:
             acts += 1
             await self._sleep(rng.choice(GAPS_S) * rng.random() * 2)
             self.rare.act()
+            self.life.act()
             what = rng.random()
             if what < 0.02 and self.crashes:
                 await self._crash()
@@ -139,6 +144,7 @@ class Run:
         self._storming = False
         self.faults.stop()
         self.outages.calm()
+        self.life.calm()
         now_s = self.worlds.now_s
         slurm = self.worlds.slurm
         for job in list(slurm.jobs.values()):

@@ -49,6 +49,8 @@ class WorkloadChecks:
         self._history = history
         self._present: Exchange | None = None
         self._evidence: dict[int, Evidence] = {}
+        self._leader: Process | None = None
+        """The life that writes."""
         self._ran_since: dict[str, float] = {}
         """UID of a Pod → since when its job has run where the Pod is bound."""
         self.uids: dict[str, Object] = {}
@@ -73,6 +75,11 @@ class WorkloadChecks:
     def begin(self, process: Process) -> None:
         """Start a new life, which has read nothing yet."""
         self._evidence[process.number] = Evidence(self._worlds)
+        self.lead(process)
+
+    def lead(self, process: Process | None) -> None:
+        """From now on this life writes; None: none does."""
+        self._leader = process
         self._twice_s.clear()
         self._sent_s.clear()
 
@@ -100,7 +107,8 @@ class WorkloadChecks:
 
     def taken(self, exchange: Exchange) -> None:
         self._evidence[exchange.process.number].taken(exchange)
-        self._look_for_twins(exchange)
+        if exchange.process is self._leader:
+            self._look_for_twins(exchange)
         if exchange.writes and b'"errors":[{' in getattr(exchange.answer, "body", b""):
             self.refused_writes += "/job/" in exchange.question.path
 

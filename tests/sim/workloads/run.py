@@ -12,10 +12,10 @@ from tests.sim.checks import Checks
 from tests.sim.ends import TokenFile
 from tests.sim.faults import Faults
 from tests.sim.history import History
-from tests.sim.life import Life
+from tests.sim.life import Life, Living
 from tests.sim.outages import Outages
 from tests.sim.outcome import Outcome, play_seed
-from tests.sim.wire import Wire
+from tests.sim.wire import Process, Wire
 from tests.sim.workloads.callers import Callers, Habits
 from tests.sim.workloads.checks import WorkloadChecks
 from tests.sim.workloads.overlap import Overlap
@@ -75,7 +75,7 @@ class WorkloadRun:
             self.worlds.act(PERSON, partial(self.worlds.kube.add_node, node))
             self.worlds.act(PERSON, partial(self.cast.add_pod, name, node=node))
 
-    def _live(self) -> Life:
+    def _live(self) -> Living:
         self._lives += 1
         life = Life(
             self.wire,
@@ -84,10 +84,14 @@ class WorkloadRun:
             token=self.token,
             seed=f"works {self.seed}",
         )
-        self.checks.begin(life.process)
-        self.wire.on_streamed[:] = [self.hosts_checks.begin(life.process).streamed]
+        self.wire.on_streamed.clear()
+        self._begin(life.process)
         self.callers.life = life
         return life
+
+    def _begin(self, process: Process) -> None:
+        self.checks.begin(process)
+        self.wire.on_streamed.append(self.hosts_checks.begin(process).streamed)
 
     async def play(self) -> None:
         """Play the run to its end. Raises BrokenPromiseError."""
@@ -114,6 +118,7 @@ class WorkloadRun:
         while acts < ACTS or self.history.steps < STEPS_MIN:
             acts += 1
             await self._sleep(rng.choice(GAPS_S) * rng.random() * 2)
+            self.life.act()
             what = rng.random()
             if what < 0.03 and self.crashes:
                 await self._crash()
@@ -141,6 +146,7 @@ class WorkloadRun:
         self.history.note("healed", "faults and operations stop")
         self.faults.stop()
         self.outages.calm()
+        self.life.calm()
         self.callers.habits = Habits(unreached=self.callers.habits.unreached)
         self.people.calm()
         await self._sleep(SETTLE_S)
