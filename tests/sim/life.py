@@ -3,7 +3,8 @@
 import asyncio
 import random
 import warnings
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from sunk_sync.core.model.actions import (
@@ -63,6 +64,14 @@ class Diary:
         self._history.break_promise(
             "surprise", f"{spelled(key)} has verdict {standing}, should have {fresh}"
         )
+
+
+@contextmanager
+def unbegun() -> Iterator[None]:
+    """Ignore warnings of calls that a cancelled task group had not begun."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="coroutine .* was never awaited")
+        yield
 
 
 class Living(Protocol):
@@ -179,8 +188,7 @@ class Life:
     async def _bury(self) -> None:
         self.machine.wake()
         mine = set(self.machine.tasks)
-        with warnings.catch_warnings():  # of calls that a task group had not begun
-            warnings.filterwarnings("ignore", message="coroutine .* was never awaited")
+        with unbegun():
             mine = await _end(mine)
         if mine:
             self.history.break_promise("undead", f"tasks that cannot be cancelled: {mine}")

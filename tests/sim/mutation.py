@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from tests.sim.mutants import deciding, doing, working
+from tests.sim.mutants import deciding, doing, leading, working
 from tests.sim.mutants.mutant import Mutant
 
 ROOT = Path(__file__).parent.parent.parent
-CATALOGUE = (*deciding.MUTANTS, *doing.MUTANTS, *working.MUTANTS)
+CATALOGUE = (*deciding.MUTANTS, *doing.MUTANTS, *working.MUTANTS, *leading.MUTANTS)
 LIMIT_S = 400.0
 SUITES = (
     ("rules", ("tests/core/rules",)),
@@ -29,11 +29,13 @@ SUITES = (
     ("stories of Pods", ("tests/sim/workloads/test_stories.py", "-k", "ends_as")),
     ("hooks", ("tests/server/test_hooks.py", "tests/server/test_tokens.py")),
     ("wire", ("tests/kube", "tests/slurm")),
+    ("election", ("tests/service/test_election.py",)),
+    ("seeds of replicas", ("tests/sim/replicas/test_replicas.py", "-k", "every_seed")),
     ("seeds of Pods", ("tests/sim/workloads/test_stories.py", "-k", "every_seed")),
     ("crash points", ("tests/sim/test_crash_points.py",)),
 )
 """Suites in the order of their use, the fastest first."""
-NEAREST = {"kube": "wire", "slurm": "wire", "server": "hooks"}
+NEAREST = {"kube": "wire", "slurm": "wire", "server": "hooks", "service": "election"}
 """Package of a mutant → the suite that runs before the others."""
 
 

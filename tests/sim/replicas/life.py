@@ -10,7 +10,7 @@ from sunk_sync.service.election import ElectionTiming, Elector
 from sunk_sync.service.fence import Fence
 from sunk_sync.service.wiring import Replica
 from tests.kit.clock import VirtualLoop
-from tests.sim.life import Life
+from tests.sim.life import Life, unbegun
 
 PLACE = LeasePlace("default", "sunk-sync-slurm")
 
@@ -108,4 +108,5 @@ class ReplicaLife(Life):
 
     async def _cancel(self, task: asyncio.Task[Any]) -> None:
         task.cancel()
-        await asyncio.wait((task,))
+        with unbegun():
+            await asyncio.wait((task,))

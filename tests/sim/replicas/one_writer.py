@@ -1,9 +1,10 @@
 """F6: a write leaves a process only while that process holds the Lease, as the API server stored
-it; and its answer is not awaited any more when another one does."""
+it. Its answer is not awaited any more when another one does. A new leader looks at Slurm first."""
 
 import msgspec
 
 from sunk_sync.embedded.wire import Answer
+from tests.kit.clock import now
 from tests.sim.history import History
 from tests.sim.wire import Exchange
 
@@ -18,6 +19,10 @@ class OneWriter:
         self._history = history
         self.holder = 0
         """Number of the life that claimed the Lease last; 0: it was given back."""
+        self._claimed_s = 0.0
+        """When the holder changed last."""
+        self._looked = False
+        """The holder has asked Slurm since then, and waits no more for the answer."""
         self.paused_s: dict[int, float] = {}
         """Life → when it was paused last: then it cannot stop waiting in time."""
 
@@ -25,6 +30,8 @@ class OneWriter:
         number = exchange.process.number
         if exchange.writes and number != self.holder:
             self._history.break_promise("two writers", f"{exchange} of life {number}: {self}")
+        elif exchange.writes and not self._looked:
+            self._history.break_promise("stale", f"{exchange} of life {number} without a look")
 
     def served(self, exchange: Exchange) -> None:
         answer = exchange.answer
@@ -36,6 +43,8 @@ class OneWriter:
 
     def over(self, exchange: Exchange) -> None:
         number = exchange.process.number
+        if number == self.holder and exchange.side == "slurm" and not exchange.writes:
+            self._looked = self._looked or exchange.sent_s > self._claimed_s
         paused = self.paused_s.get(number, -1.0) >= exchange.sent_s
         if exchange.writes and self.holder not in (0, number) and not paused:
             self._history.break_promise("awaited", f"{exchange} of life {number}: {self}")
@@ -48,6 +57,7 @@ class OneWriter:
         if holder != self.holder:
             self._history.note("lease", f"life {holder} holds it" if holder else "given back")
             self._history.count("changes of the leader")
+            self._claimed_s, self._looked = now(), False
         self.holder = holder
 
     def serving(self, exchange: Exchange) -> None:
