@@ -59,3 +59,30 @@ def test_constantly_blocked_callers_take_a_fifth_of_the_time() -> None:
 def test_slow_polls_save_no_rest() -> None:
     began = polls(took_s=1.0, awaited_s=[0.1 * place for place in range(250)], until_s=24)
     assert began == [0, 5, 10, 15, 20]
+
+
+def test_a_standby_polls_ten_times_more_rarely_F6() -> None:
+    stands_by = [True]
+    timing = PollTiming(stands_by=lambda: stands_by[0])
+    assert timing.rarer == 10
+    stands_by[0] = False
+    assert timing.rarer == 1
+
+
+def test_a_poll_that_began_earlier_does_not_count_F6() -> None:
+    """The last leader may have written after its start."""
+
+    async def look() -> None:
+        await asyncio.sleep(1.0)
+
+    async def whole() -> tuple[float, float]:
+        loop = PollLoop(PollTiming(), Time(clock=now, sleep=asyncio.sleep, random=lambda: 0.0))
+        running = asyncio.ensure_future(loop.run(look, interval=lambda: 100.0))
+        await asyncio.sleep(0.5)
+        from_s = now()
+        await loop.poll_after(from_s)
+        running.cancel()
+        return from_s, now()
+
+    from_s, until_s = run(whole())
+    assert until_s - from_s > 1.5
