@@ -73,9 +73,11 @@ testbed: $(READY) ## build the real servers once (about ten minutes) into the ca
 bench: $(READY) testbed ## measure speed and memory
 	$(BIN)/python -m tests.bench
 
-sim: $(READY) ## simulate 10,000 seeds of hosts, 10,000 of Pods, and every crash point (a night on two cores)
+sim: $(READY) ## simulate 10,000 seeds of hosts, 10,000 of Pods, 4,000 of two replicas, and every crash point (a night on two cores)
 	$(BIN)/python -m tests.sim --seeds 10000
 	$(BIN)/python -m tests.sim --workloads --seeds 10000
+	$(BIN)/python -m tests.sim --replicas --seeds 2000
+	$(BIN)/python -m tests.sim --replicas --workloads --seeds 2000
 	$(BIN)/python -m tests.sim crash
 
 mutants: $(READY) ## run the tests against seeded defects; each must fail a test
