@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from msgspec import Struct
 
@@ -28,8 +29,7 @@ class Machine:
     """
 
     def __init__(self) -> None:
-        self.tasks: dict[asyncio.Task[Any], None] = {}
-        """Its tasks, oldest first."""
+        self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
         self.context = contextvars.copy_context()
         self.context.run(MACHINE.set, self)
         self.held: list[Call | Timer] | None = None
@@ -178,8 +178,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         task: asyncio.Task[Any] = super().create_task(coro, name=name, context=context)
         machine = MACHINE.get(None) if context is None else context.get(MACHINE)
         if machine is not None:
-            machine.tasks[task] = None
-            task.add_done_callback(lambda done: machine.tasks.pop(done, None), context=OUTSIDE)
+            machine.tasks.add(task)
         return task
 
     def resume(self, held: Sequence[Call | Timer]) -> None:

@@ -187,7 +187,7 @@ class Life:
 
     async def _bury(self) -> None:
         self.machine.wake()
-        mine = set(self.machine.tasks)
+        mine = {task for task in self.machine.tasks if not task.done()}
         with unbegun():
             mine = await _end(mine)
         if mine:

@@ -13,6 +13,7 @@ from sunk_sync.embedded.slurm.memory import Knobs, Partition, Setup
 from sunk_sync.embedded.slurm.model.node import NodeSpec
 from sunk_sync.settings.model import Settings
 from tests.kit import clock
+from tests.kit.clock import OUTSIDE
 from tests.sim import words
 from tests.sim.cast import PERSON, Cast
 from tests.sim.checks import Checks
@@ -145,7 +146,9 @@ class Stage:
             self.history.note("service", "killed at", point.words)
             if moment != "after":
                 breaks_calls(self.life.process)
-            self._restarting = asyncio.get_running_loop().create_task(self._restart(self.life))
+            self._restarting = asyncio.get_running_loop().create_task(
+                self._restart(self.life), context=OUTSIDE.copy()
+            )
 
     def _counts(self, moment: Moment, exchange: Exchange) -> bool:
         """Whether a moment is a crash point. Of the polls only the first few are."""
