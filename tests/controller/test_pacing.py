@@ -119,9 +119,13 @@ async def test_after_a_second_the_rate_of_unknown_is_free_again_M2(bench: Bench)
 @pytest.mark.parametrize(
     ("first", "then"), [(UNKNOWN, shown("a")), (shown("a"), UNKNOWN)], ids=["known", "unknown"]
 )
+@pytest.mark.parametrize("after_s", [0.05, 0.3], ids=["in flight", "answered"])
 @on_bench
-async def test_any_other_state_is_paced_M1_M2(bench: Bench, first: Action, then: Action) -> None:
+async def test_any_other_state_is_paced_M1_M2(
+    bench: Bench, first: Action, then: Action, after_s: float
+) -> None:
+    """The next state comes while the write of the first one lasts, or after its answer."""
     bench.kube.seconds = 0.1
-    await bench.want_for(0.05, first)
+    await bench.want_for(after_s, first)
     await bench.want_for(5, then)
     assert bench.kube.times == [0, pytest.approx(0.1 + PACE_S)]
