@@ -83,9 +83,14 @@ def _is_edited(pod: Object) -> bool:
 
 
 def _is_back(pod: Object, jobs: Sequence[Job]) -> bool:
-    """Whether this job is the one that a user cancelled, and Slurm has lost the cancel (P17)."""
+    """Whether Slurm has lost the cancel of a user (P17).
+
+    This job is the one that was cancelled, or it has a lower number: Slurm had lost everything when
+    the annotation was still on its way.
+    """
     cancelled = words.annotations_of(pod).get(words.CANCELLED, "").partition("/")[0]
-    return any(cancelled in _names(job) for job in jobs)
+    number = int(cancelled.partition("_")[0] or 0)
+    return any(cancelled in _names(job) or job.job_id < number for job in jobs)
 
 
 def _names(job: Job) -> set[str]:
