@@ -1,4 +1,4 @@
-"""The command line: run, demo, diff, explain, doctor.
+"""The command line: run, demo, diff, explain, doctor, convert-nodeset.
 
 Exit code 0: no problem. 1: problem found. 2: could not check, or bad usage. Costly modules are
 imported where they are used, so that --help and usage errors are fast.
@@ -24,8 +24,10 @@ COMMANDS = {
     "doctor": "check both sides and name each problem with its remedy; write nothing",
     "explain": "explain the decision about a host, Pod or job in one sentence",
     "diff": "compare the state sunk-sync knows with the state of both sides",
+    "convert-nodeset": "print NodeSets of Slinky or SUNK as NodeSets of sunk-sync",
     "demo": "show sunk-sync with embedded servers and a live view; no cluster needed",
 }
+POSITIONAL = {"explain": " (host|pod|job) NAME", "convert-nodeset": " FILE"}
 NOT_YET = {
     "explain": "explain comes with a later release; the log line of each write has its cause",
     "diff": "diff comes with a later release; doctor compares the names of both sides today",
@@ -68,9 +70,20 @@ def _command(given: list[str], command: str) -> int:
     if parsed.command in NOT_YET and not unknown:
         print(f"sunk-sync {parsed.command}: not yet: {NOT_YET[parsed.command]}", file=sys.stderr)
         return CANNOT
+    if parsed.command == "convert-nodeset":
+        return _convert(parsed, unknown)
     if parsed.command == "demo":
         return _demo(parsed, unknown)
     return _with_settings(parsed, switches, _misread(unknown, tuple(switches)))
+
+
+def _convert(parsed: argparse.Namespace, unknown: Sequence[str]) -> int:
+    mistakes = _misread(unknown, ())
+    if mistakes:
+        return _complain(mistakes, parsed.command)
+    from sunk_sync.cli.convert_nodeset import convert_nodeset
+
+    return convert_nodeset(parsed.file, out=sys.stdout, errors=sys.stderr)
 
 
 def _demo(parsed: argparse.Namespace, unknown: Sequence[str]) -> int:
@@ -135,7 +148,7 @@ def _parser(command: str) -> tuple[_Parser, Mapping[str, bool]]:
     flags: Mapping[str, bool] = {}
     for name, text in COMMANDS.items():
         sub = _add_command(commands, name, text)
-        if name == command:
+        if name == command and name != "convert-nodeset":
             flags = _add_demo_flags(sub) if name == "demo" else _add_settings(sub)
     return parser, flags
 
@@ -143,17 +156,19 @@ def _parser(command: str) -> tuple[_Parser, Mapping[str, bool]]:
 def _add_command(
     commands: "argparse._SubParsersAction[_Parser]", name: str, text: str
 ) -> argparse.ArgumentParser:
-    what = " (host|pod|job) NAME" if name == "explain" else ""
+    what = POSITIONAL.get(name, "")
     sub = commands.add_parser(
         name,
         help=text,
         description=text,
         epilog=EPILOG,
         allow_abbrev=False,
-        usage=f"sunk-sync {name}{what} [FLAGS]",
+        usage=f"sunk-sync {name}{what}" + ("" if name == "convert-nodeset" else " [FLAGS]"),
         formatter_class=_wide,
     )
-    if what:
+    if name == "convert-nodeset":
+        sub.add_argument("file", metavar="FILE", help="YAML, several documents; - is stdin")
+    elif what:
         sub.add_argument("kind", choices=("host", "pod", "job"))
         sub.add_argument("name", metavar="NAME", help="of a Pod: NAMESPACE/NAME")
     return sub

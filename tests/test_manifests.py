@@ -26,6 +26,8 @@ WHERE = {
     ("Role", "sunk-sync-lease"): "own",
     ("Role", "sunk-sync-events-slurm"): "default",
 }
+NEEDED = [one for one in PERMISSIONS if one.component != "nodesets"]
+"""By the default components."""
 READING_AND_MARKING = {"get", "list", "watch", "patch", "create"}
 
 Document = dict[str, Any]
@@ -104,9 +106,7 @@ def test_kustomization_names_every_file() -> None:
 
 
 def test_the_roles_grant_the_table_of_permissions_and_nothing_else() -> None:
-    wanted = {
-        (one.where, one.group, one.spelled, verb) for one in PERMISSIONS for verb, _ in one.verbs
-    }
+    wanted = {(one.where, one.group, one.spelled, verb) for one in NEEDED for verb, _ in one.verbs}
     assert granted() == wanted
 
 
@@ -121,10 +121,31 @@ def test_the_watch_of_all_pods_has_a_role_of_its_own_P28() -> None:
     assert binding["subjects"] == main["subjects"]
 
 
+def test_node_sets_have_a_kind_and_roles_of_their_own() -> None:
+    """deploy/manifests alone can neither make nor delete slurmd Pods."""
+    folder = FOLDER.parent / "nodesets"
+    role, binding = yaml.safe_load_all((folder / "roles.yaml").read_text(encoding="utf-8"))
+    given = {
+        (rule["apiGroups"][0], rule["resources"][0], verb)
+        for rule in role["rules"]
+        for verb in rule["verbs"]
+    }
+    ours = [one for one in PERMISSIONS if one.component == "nodesets"]
+    assert given == {(one.group, one.resource, verb) for one in ours for verb, _ in one.verbs}
+    assert {one.where for one in ours} == {"slurmd"}
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    crd = yaml.safe_load((folder / "crd.yaml").read_text(encoding="utf-8"))
+    file = FOLDER.parent / "helm" / "sunk-sync" / "files" / "nodesets.yaml"
+    assert crd["spec"] == yaml.safe_load(file.read_text(encoding="utf-8"))["spec"]
+    (kustomization,) = yaml.safe_load_all((folder / "kustomization.yaml").read_text())
+    files = {file.name for file in folder.glob("*.yaml")} - {"kustomization.yaml"}
+    assert set(kustomization["resources"]) == files
+
+
 def test_every_verb_has_its_reason_from_the_table() -> None:
     text = (FOLDER / "roles.yaml").read_text(encoding="utf-8")
     lines = re.findall(r"^      - (\w+)(?: # (.*))?$", text, re.MULTILINE)
-    reasons = [(verb, why) for one in PERMISSIONS for verb, why in one.verbs]
+    reasons = [(verb, why) for one in NEEDED for verb, why in one.verbs]
     assert sorted(lines) == sorted(reasons)
     assert len(lines) == sum(len(rule["verbs"]) for role in roles() for rule in role["rules"])
 

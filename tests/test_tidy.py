@@ -11,7 +11,13 @@ from typing import get_args
 
 import pytest
 
-from sunk_sync.core.decide import CLUSTER_RULES, HOST_RULES, RIVAL_RULES, WORKLOAD_RULES
+from sunk_sync.core.decide import (
+    CLUSTER_RULES,
+    HOST_RULES,
+    NODE_SET_RULES,
+    RIVAL_RULES,
+    WORKLOAD_RULES,
+)
 from sunk_sync.core.model import actions, names
 
 ROOT = Path(__file__).parent.parent
@@ -39,6 +45,11 @@ MORE_POSITIONAL = {
     "core/rules/host/drain.py::drain": RULE_SHAPE,
     **{f"core/rules/workload/{name}.py::{name}": RULE_SHAPE for name in WORKLOAD_RULES},
     "core/rules/cluster/relist.py::relist": RULE_SHAPE,
+    **{f"core/rules/host/{name}.py::{name}": RULE_SHAPE for name in ("enrol", "forget")},
+    **{
+        f"core/rules/node_set/{name}.py::{name}": RULE_SHAPE
+        for name in ("populate", "condemn", "tally")
+    },
     "core/policy.py::screen": "(graph, key, verdict) belong together; `now` is keyword-only",
     **{
         f"{file}.py::{name}": JOURNAL
@@ -189,7 +200,7 @@ def test_the_prefix_of_annotations_is_one_constant(path: Path) -> None:
 def test_every_rule_runs_once_and_is_in_the_docs() -> None:
     page = (ROOT / "docs" / "development" / "rules.md").read_text()
     listed = set(re.findall(r"^\| `(\w+)` \|", page, re.M))
-    run = [*HOST_RULES, *RIVAL_RULES, *CLUSTER_RULES, *WORKLOAD_RULES]
+    run = [*HOST_RULES, *RIVAL_RULES, *CLUSTER_RULES, *WORKLOAD_RULES, *NODE_SET_RULES]
     assert listed == {path.stem for path in RULES} == set(run)
     assert [name for name in set(run) if run.count(name) > 1] == ["gate"], "of rivals too"
 

@@ -150,6 +150,7 @@ the names of SUNK's chart have the same meaning: `syncer.enabled`, `scheduler.en
 | `scheduler.scope.type: cluster` | ClusterRoles for workload Pods in all namespaces |
 | `scheduler.enabled: false` | nothing that binds, ends or annotates workload Pods; no hooks key |
 | `scheduler.watchAllPods: true` | list and watch of every Pod |
+| `nodesets.enabled: true` | create and delete Pods where slurmd Pods are; NodeSets there |
 | any | a ClusterRole for Nodes, Roles for slurmd Pods, and Events in the namespace `default` |
 
 [docs/reference.md](../../../docs/reference.md#permissions) has the reason for each verb.

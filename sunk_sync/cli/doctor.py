@@ -4,7 +4,7 @@ import asyncio
 import random
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TextIO
@@ -14,15 +14,15 @@ import anyio
 from sunk_sync.cli.clock_skew import check_skew, kubernetes_skew_s, slurmctld_skew_s, span
 from sunk_sync.cli.findings import Finding, Report, blind, fail, ok, some_of, warn
 from sunk_sync.cli.name_mapping import findings_of
+from sunk_sync.cli.node_sets import check_node_sets
+from sunk_sync.cli.permissions import ROLES, examine_permissions
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.facts import NEEDED, News, Tell
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.api.client import KubeClient, ResourceAttributes
-from sunk_sync.kube.rbac import ALL_PODS, PERMISSIONS, Where
 from sunk_sync.kube.read.listing import Listing
 from sunk_sync.kube.write.hooks_key import SecretReference, find_key, secret_name
-from sunk_sync.kube.write.lease import own_object_name
 from sunk_sync.kube.write.outcomes import is_gone
 from sunk_sync.server.tokens import KeyFileError, checked_key, read_key
 from sunk_sync.service.hooks_key import cure_of, needs_secret
@@ -42,7 +42,6 @@ from sunk_sync.telemetry.exchange import Exchange
 TOKEN_SOON_S = 600.0
 KILL_WAIT_DEFAULT_S = 30.0
 
-_ROLES = "kubectl apply -k deploy/manifests, or grant it: deploy/manifests/roles.yaml"
 _KUBE_CURES = {
     "credentials": "check --kubeconfig and --context; in a Pod: its ServiceAccount is mounted",
     "timeout": "is the API server up, and does a NetworkPolicy let us reach it?",
@@ -113,8 +112,9 @@ async def examine_kubernetes(
         return [_kube_finding(version, f"{client.address} does not answer")]
     findings = [ok("kubernetes", f"{version} at {client.address}")]
     findings += check_skew("Kubernetes", await kubernetes_skew_s(_path(settings), settings.context))
-    findings += await _permissions(client, settings)
+    findings += await examine_permissions(client, settings)
     findings += await check_hooks_key(client, settings, namespace=client.namespace)
+    findings += await check_node_sets(client, settings)
     findings += await _list_kube(client, settings, graph)
     return findings + check_scheduler(settings)
 
@@ -124,7 +124,7 @@ def _kube_finding(error: KubeError, what: str) -> Finding:
     if error.status == 401:
         cure = "the credentials are not taken: renew them"
     elif error.status == 403:
-        cure = _ROLES
+        cure = ROLES
     return blind("kubernetes", f"{what}: {error.why}", cure)
 
 
@@ -159,94 +159,6 @@ def check_scheduler(settings: Settings) -> list[Finding]:
     names = settings.watch_namespace
     where = "every namespace" if "*" in names else ", ".join(names)
     return [ok("scheduler", f"takes Pods with schedulerName {settings.scheduler_name} in {where}")]
-
-
-async def _permissions(client: KubeClient, settings: Settings) -> list[Finding]:
-    wanted = list(_wanted(settings, own=client.namespace))
-    everything = ResourceAttributes(verb="*", group="*", resource="*")
-    answers = await anyio.gather(*(client.may(one) for one in [*wanted, everything]))
-    asked = zip(wanted, answers[:-1], strict=True)
-    return check_permissions(
-        [(_spelled(one), answer) for one, answer in asked], everything=answers[-1]
-    )
-
-
-def _wanted(settings: Settings, *, own: str) -> Iterator[ResourceAttributes]:
-    """Yield one question for each verb; own: the namespace of the hooks key and the Lease."""
-    own_objects = {
-        "secrets": (needs_secret(settings), secret_name(settings.cluster_name)),
-        "leases": (settings.leader_elect, own_object_name(settings.cluster_name)),
-    }
-    for permission in (*PERMISSIONS, *((ALL_PODS,) if settings.watch_all_pods else ())):
-        if permission.component not in settings.components:
-            continue
-        names, namespaces = permission.names or ("",), _namespaces(permission.where, settings)
-        if permission.resource in own_objects:
-            needed, name = own_objects[permission.resource]
-            if not needed:
-                continue
-            names, namespaces = (name if permission.names else "",), (own,)
-        resource, _, subresource = permission.resource.partition("/")
-        for namespace in namespaces:
-            for verb, _ in permission.verbs:
-                for name in names:
-                    yield ResourceAttributes(
-                        verb=verb,
-                        group=permission.group,
-                        resource=resource,
-                        subresource=subresource,
-                        namespace=namespace,
-                        name=name,
-                    )
-
-
-def _namespaces(where: Where, settings: Settings) -> Sequence[str]:
-    return {
-        "cluster": ("",),
-        "slurmd": settings.slurmd_namespace,
-        "work": tuple(one.replace("*", "") for one in settings.watch_namespace),
-        "own": (settings.own_namespace,),
-        "default": ("default",),
-    }[where]
-
-
-Asked = tuple[str, str]
-"""Verb and resource: `get`, `pods/status in slurm`."""
-
-
-def _spelled(one: ResourceAttributes) -> Asked:
-    resource = f"{one.resource}/{one.subresource}" if one.subresource else one.resource
-    name = f" {one.name}" if one.name else ""
-    return one.verb, f"{resource}{name}" + (f" in {one.namespace}" if one.namespace else "")
-
-
-def check_permissions(
-    answers: Sequence[tuple[Asked, bool | KubeError]], *, everything: bool | KubeError
-) -> list[Finding]:
-    """Report missing permissions, and far more permissions than needed."""
-    asked = dict(answers)
-    findings = [
-        fail("permissions", f"may not {', '.join(verbs)} {what}", _ROLES)
-        for what, verbs in _by_resource(one for one, may in asked.items() if may is False)
-    ]
-    unknown = [" ".join(one) for one, may in asked.items() if isinstance(may, KubeError)]
-    if unknown:
-        text = f"cannot be asked for, {some_of(unknown)}"
-        findings.append(warn("permissions", text, "grant system:basic-user, as Kubernetes does"))
-    if not findings:
-        findings.append(ok("permissions", f"all {len(asked)} that are needed"))
-    if everything is True:
-        findings.append(
-            warn("permissions", "may do everything here", f"run it with less: {_ROLES}")
-        )
-    return findings
-
-
-def _by_resource(asked: Iterable[Asked]) -> Iterable[tuple[str, list[str]]]:
-    verbs: dict[str, list[str]] = {}
-    for verb, what in asked:
-        verbs.setdefault(what, []).append(verb)
-    return verbs.items()
 
 
 async def check_hooks_key(

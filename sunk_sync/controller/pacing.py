@@ -7,6 +7,7 @@ from sunk_sync.core.model.actions import (
     SetConditions,
     SetMetadata,
     SetScheduled,
+    SetStatus,
 )
 
 PACE_S = 1.0
@@ -50,4 +51,5 @@ def paced_s(slot: Slot, action: Action) -> float:
             (sent.reference.uid, sent.reason) == (action.reference.uid, action.reason)
         )
         return slot.sent_s + (WAITING_PACE_S if same else PACE_S)
-    return slot.sent_s + PACE_S if isinstance(action, SetConditions | SetMetadata) else 0.0
+    paced = isinstance(action, SetConditions | SetMetadata | SetStatus)
+    return slot.sent_s + PACE_S if paced else 0.0

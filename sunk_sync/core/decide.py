@@ -10,13 +10,22 @@ from sunk_sync.core.model.verdict import QUIET, Ruling, Verdict
 from sunk_sync.core.rules.cluster.hold import hold
 from sunk_sync.core.rules.cluster.relist import relist
 from sunk_sync.core.rules.cluster.selector import selector
+from sunk_sync.core.rules.host.busy import busy
 from sunk_sync.core.rules.host.conflict import conflict
 from sunk_sync.core.rules.host.cordon import cordon
 from sunk_sync.core.rules.host.drain import drain
+from sunk_sync.core.rules.host.enrol import enrol
+from sunk_sync.core.rules.host.forget import forget
 from sunk_sync.core.rules.host.gate import gate
 from sunk_sync.core.rules.host.mark import mark
 from sunk_sync.core.rules.host.mirror import mirror
+from sunk_sync.core.rules.host.part import part
 from sunk_sync.core.rules.host.retire import retire
+from sunk_sync.core.rules.node_set.clear import clear
+from sunk_sync.core.rules.node_set.condemn import condemn
+from sunk_sync.core.rules.node_set.finalize import finalize
+from sunk_sync.core.rules.node_set.populate import populate
+from sunk_sync.core.rules.node_set.tally import tally
 from sunk_sync.core.rules.workload.bind import bind
 from sunk_sync.core.rules.workload.evict import evict
 from sunk_sync.core.rules.workload.release import release
@@ -27,11 +36,13 @@ from sunk_sync.core.rules.workload.update import update
 from sunk_sync.core.rules.workload.wait import wait
 from sunk_sync.core.rules.workload.warn import warn
 from sunk_sync.core.views.host import Host
+from sunk_sync.core.views.node_set import NodeSetView
 from sunk_sync.core.views.parts import Cluster
 from sunk_sync.core.views.workload import Workload
 
 HostRule = Callable[[Host, Configuration, float], Ruling]
 WorkloadRule = Callable[[Workload, Configuration, float], Ruling]
+NodeSetRule = Callable[[NodeSetView, Configuration, float], Ruling]
 ClusterRule = Callable[[Cluster, Configuration, float], Ruling]
 
 HOST_RULES: dict[str, HostRule] = {
@@ -41,6 +52,10 @@ HOST_RULES: dict[str, HostRule] = {
     "cordon": cordon,
     "retire": retire,
     "gate": gate,
+    "part": part,
+    "forget": forget,
+    "enrol": enrol,
+    "busy": busy,
 }
 WORKLOAD_RULES: dict[str, WorkloadRule] = {
     "release": release,
@@ -54,6 +69,13 @@ WORKLOAD_RULES: dict[str, WorkloadRule] = {
     "warn": warn,
 }
 RIVAL_RULES: dict[str, HostRule] = {"conflict": conflict, "gate": gate}
+NODE_SET_RULES: dict[str, NodeSetRule] = {
+    "finalize": finalize,
+    "clear": clear,
+    "populate": populate,
+    "condemn": condemn,
+    "tally": tally,
+}
 CLUSTER_RULES: dict[str, ClusterRule] = {"selector": selector, "hold": hold, "relist": relist}
 
 NOTHING = Verdict(because="in sync")
@@ -80,6 +102,8 @@ def decide(graph: Graph, key: Key, now: float) -> Verdict:
     match key[0]:
         case "workload":
             rulings = _rule_workload(graph, key, now)
+        case "nodeset":
+            rulings = _rule_node_set(graph, key, now)
         case "cluster":
             rulings = _rule_cluster(graph, now)
         case _:
@@ -107,6 +131,21 @@ def _rule_host(graph: Graph, key: Key, now: float) -> list[Ruling]:
     for name, rule in (RIVAL_RULES if host.rivals else HOST_RULES).items():
         try:
             ruling = rule(host, configuration, now)
+        except Exception as error:
+            raise RuleError(key, name, error) from error
+        if ruling is not QUIET:
+            rulings.append(ruling)
+    return rulings
+
+
+def _rule_node_set(graph: Graph, key: Key, now: float) -> list[Ruling]:
+    view = graph.node_set(key[1])
+    if view is None:
+        return []
+    rulings = []
+    for name, rule in NODE_SET_RULES.items():
+        try:
+            ruling = rule(view, graph.configuration, now)
         except Exception as error:
             raise RuleError(key, name, error) from error
         if ruling is not QUIET:

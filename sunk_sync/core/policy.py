@@ -9,6 +9,7 @@ from sunk_sync.core.model.actions import (
     Drain,
     EndPod,
     RecordEvent,
+    RemakePod,
     SetMetadata,
     SubmitJob,
     traits_of,
@@ -184,6 +185,8 @@ class Policy:
             return Kept(action, why)
         if isinstance(action, Drain) and action.absence:
             return self._break(graph, action, now)
+        if isinstance(action, RemakePod):
+            return self._break_end(graph, action, now)
         return None
 
     def _break(self, graph: Graph, action: Drain, now: float) -> Kept | None:
@@ -192,6 +195,14 @@ class Policy:
         if self.breaker.admit(action.slurm_node, limit=limit, listed_s=listed_s, now=now):
             return None
         why = f"more than {limit} such drains a minute: held until a second listing agrees"
+        return Kept(action, why, self.breaker.again_s(now))
+
+    def _break_end(self, graph: Graph, action: RemakePod, now: float) -> Kept | None:
+        """Limit the deletions of slurmd Pods whose records vanished (N5)."""
+        listed_s, limit = graph.slurm_nodes.listed_s, drain_limit(graph)
+        if self.breaker.admit(action.reference.name, limit=limit, listed_s=listed_s, now=now):
+            return None
+        why = f"more than {limit} Pods a minute lost their records: held until a second listing"
         return Kept(action, why, self.breaker.again_s(now))
 
 
@@ -239,9 +250,13 @@ def _why_not_yet(graph: Graph) -> str:
 
 def _rests_on_absence(wants: tuple[Action, ...]) -> bool:
     for action in wants:  # noqa: SIM110 - a generator costs more than the loop
-        if isinstance(action, Drain) and action.absence:
+        if _is_by_absence(action):
             return True
     return False
+
+
+def _is_by_absence(action: Action) -> bool:
+    return isinstance(action, RemakePod) or (isinstance(action, Drain) and action.absence)
 
 
 def _releases_pod(action: Action) -> bool:

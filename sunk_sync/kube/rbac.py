@@ -5,6 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 from sunk_sync.core.model.facts import OTHER_PODS
+from sunk_sync.core.model.node_set import GROUP
 from sunk_sync.kube.read.selection import COLLECTIONS
 from sunk_sync.kube.write.hooks_key import secret_name
 from sunk_sync.kube.write.lease import own_object_name
@@ -63,6 +64,24 @@ SCHEDULING: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
 )
 """Needed in each namespace of workload Pods: resource, group, verbs with reasons."""
 
+NODE_SETS: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
+    (
+        "pods",
+        "",
+        (
+            ("create", "makes the slurmd Pods of a NodeSet (N1)"),
+            ("delete", "ends by UID and version a Pod of a NodeSet that is drained (N8)"),
+        ),
+    ),
+    (
+        "nodesets",
+        GROUP,
+        (("patch", "sets the finalizer: a deleted NodeSet stays until its Pods have ended (N23)"),),
+    ),
+    ("nodesets/status", GROUP, (("patch", "shows the numbers and conditions of a NodeSet (N2)"),)),
+)
+"""Needed in each namespace of slurmd Pods for component nodesets: resource, group, verbs."""
+
 _READING = {
     source: Permission(
         where=one.where,
@@ -111,6 +130,12 @@ PERMISSIONS: tuple[Permission, ...] = (
         verbs=(("patch", "sets the conditions SlurmNodeState… (M1)"),),
     ),
     Permission(where="slurmd", resource="events", verbs=(("create", _EVENT),)),
+    *(
+        Permission(
+            where="slurmd", component="nodesets", resource=resource, group=group, verbs=verbs
+        )
+        for resource, group, verbs in NODE_SETS
+    ),
     *(
         Permission(where="work", component="scheduler", resource=resource, group=group, verbs=verbs)
         for resource, group, verbs in SCHEDULING

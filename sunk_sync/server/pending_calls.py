@@ -8,7 +8,8 @@ import anyio
 from msgspec import Struct
 
 from sunk_sync.core.model.actions import Action, AnswerGate, AnswerStop
-from sunk_sync.core.model.facts import CallEnded, GateCall, JobNotice, StopCall, Tell
+from sunk_sync.core.model.calls import CallEnded, GateCall, JobNotice, StopCall
+from sunk_sync.core.model.facts import Tell
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused
 
 Word = Literal["go", "gone", "drain", "wait"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from sunk_sync.controller.loop import Loop
 from sunk_sync.core.alarms import kept_jobs
-from sunk_sync.core.model.facts import NEEDED, OTHER_PODS, SOURCES, Source
+from sunk_sync.core.model.facts import NEEDED, NODE_SETS, OTHER_PODS, SOURCES, Source
 from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.core.rules.cluster.selector import selects_too_little
 from sunk_sync.kube.read.selection import COLLECTIONS
@@ -54,7 +54,8 @@ class Health:
         """Return the sources that sunk-sync reads; jobs only if it schedules Pods."""
         assert self.reconciler is not None
         chosen = self.reconciler.graph.configuration
-        others = (OTHER_PODS,) if chosen.watch_all_pods else ()
+        read = {OTHER_PODS: chosen.watch_all_pods, NODE_SETS: chosen.node_sets}
+        others = [source for source, is_read in read.items() if is_read]
         return [*(one for one in SOURCES if chosen.scheduler or one != "jobs"), *others]
 
     def _source(self, source: Source) -> Check:
@@ -64,6 +65,7 @@ class Health:
         name = WORLD_OF[source]
         if not table.listed:
             needed = source in NEEDED or bool(graph.configuration.scheduler)
+            needed = needed and source != NODE_SETS
             return Check(name, "failed" if needed else "degraded", f"not listed yet: {table.why}")
         rows = len(table.entries)
         if source == OTHER_PODS:

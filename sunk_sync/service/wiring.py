@@ -12,9 +12,10 @@ from sunk_sync.controller.loop import Journal, Loop, TakeOver
 from sunk_sync.controller.outbox import Outbox, Writers
 from sunk_sync.controller.workqueue import Limits
 from sunk_sync.core.graph.graph import Graph
-from sunk_sync.core.model.actions import Action, SubmitJob
+from sunk_sync.core.model.actions import Action, DeleteNode, SubmitJob
+from sunk_sync.core.model.calls import GateCall, JobNotice
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import OTHER_PODS, SOURCES, GateCall, JobNotice, News, Source, Tell
+from sunk_sync.core.model.facts import OPTIONAL, OTHER_PODS, SOURCES, News, Source, Tell
 from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.model.outcomes import Done, Outcome, Unsure
 from sunk_sync.core.model.placeholder import QUEUED
@@ -41,6 +42,7 @@ from sunk_sync.slurm.read.pacing import PollTiming, Time
 from sunk_sync.slurm.read.pending_reasons import JobReasons
 from sunk_sync.slurm.write.jobs import JobPush
 from sunk_sync.slurm.write.nodes import SlurmPush
+from sunk_sync.slurm.write.records import RecordPush
 from sunk_sync.slurm.write.requeue import is_requeueable
 from sunk_sync.slurm.write.submit import SubmitContext
 from sunk_sync.telemetry.exchange import Called
@@ -49,6 +51,8 @@ SLURM_LIMITS = Limits(concurrency=6, batch=500, leisurely=2, leisurely_batch=16)
 KUBE_LIMITS = Limits(concurrency=16, batch=1, leisurely=12)
 JOB_LIMITS = Limits(concurrency=8, batch=64, leisurely=4, leisurely_batch=256)
 HOOK_LIMITS = Limits(concurrency=1, batch=1000, leisurely=1, leisurely_batch=1000)
+NODESETS: Final = "nodesets"
+"""The component that makes slurmd Pods."""
 FINISH_S = 8.0
 """Time for writes in flight at SIGTERM; less than Kubernetes' default grace period of 30 s."""
 KILL_WAIT_S: Final = 30.0
@@ -175,6 +179,7 @@ class Parts:
         clock = ambient.clock
         context = SubmitContext(self._script, self._is_wanted)
         self._job_push = JobPush(self._slurm, clock, job_owners=job_owners, context=context)
+        self._record_push = RecordPush(self._slurm, clock)
         self._node_push = SlurmPush(self._slurm, clock=clock, tell=self._tell_node_reads)
         return Writers(
             slurm=(self._push_nodes, SLURM_LIMITS),
@@ -190,9 +195,12 @@ class Parts:
 
     async def _push_nodes(self, actions: Sequence[Action]) -> Sequence[Outcome]:
         """Push, then notify the poll: these answers may be newer than a listing in progress."""
-        outcomes = await self._node_push.push(actions)
+        ends = [action for action in actions if isinstance(action, DeleteNode)]
+        others = [action for action in actions if not isinstance(action, DeleteNode)]
+        outcomes = [*await self._node_push.push(others), *await self._record_push.push(ends)]
         self._poll.touched()
-        return outcomes
+        place = {id(one.action): one for one in outcomes}
+        return [place[id(action)] for action in actions]
 
     async def _answer_calls(self, actions: Sequence[Action]) -> Sequence[Outcome]:
         """An answer is a write too: it lets a job start."""
@@ -346,6 +354,7 @@ def configuration_of(
         watch_namespaces=settings.watch_namespace,
         namespace_rules=settings.user_policy.policy if settings.user_policy else None,
         watch_all_pods=watches_all_pods(settings),
+        node_sets=NODESETS in settings.components,
         kill_wait_s=settings.slurm_kill_wait_s or slurmctld.kill_wait_s or KILL_WAIT_S,
         settle_s=(slurmctld.message_timeout_s or MESSAGE_TIMEOUT_S) + SETTLE_MARGIN_S,
     )
@@ -359,13 +368,14 @@ def selections_of(settings: Settings) -> Mapping[Source, Selection]:
         scheduler_name=settings.scheduler_name,
         schedules="scheduler" in settings.components,
         watch_all_pods=watches_all_pods(settings),
+        node_sets=NODESETS in settings.components,
     )
     read = {source: one for source, one in COLLECTIONS.items() if one.is_read(scope)}
     return {source: one.selection(scope) for source, one in read.items()}
 
 
 def sources_of(settings: Settings) -> Sequence[Source]:
-    return (*SOURCES, OTHER_PODS) if watches_all_pods(settings) else SOURCES
+    return (*SOURCES, *(one for one in OPTIONAL if one in selections_of(settings)))
 
 
 def watches_all_pods(settings: Settings) -> bool:

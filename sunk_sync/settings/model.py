@@ -14,7 +14,9 @@ from sunk_sync.core.model.placeholder import Kind
 from sunk_sync.settings import types
 
 ENVIRONMENT_PREFIX = "SUNK_SYNC_"
-COMPONENTS_BUILT = ("syncer", "scheduler")
+COMPONENTS_BUILT = ("syncer", "scheduler", "nodesets")
+COMPONENTS_CHOSEN = ("syncer", "scheduler")
+"""The default: component nodesets needs its custom resource."""
 REMOVED: Mapping[str, str] = {}
 """Settings of earlier versions, by file key → what to do instead, for the error message."""
 GRES_MAP = (("nvidia.com/gpu", "gpu"), ("amd.com/gpu", "gpu"), ("rdma/*", "-"))
@@ -57,8 +59,8 @@ class Settings(BaseModel):
     own_namespace: str = "default"
     """Namespace of this process, from its ServiceAccount; not a setting."""
 
-    components: types.Components = _setting(_WHERE, COMPONENTS_BUILT)
-    """comma list of what to run: syncer; scheduler and others later"""
+    components: types.Components = _setting(_WHERE, COMPONENTS_CHOSEN)
+    """comma list of what to run: syncer; scheduler; nodesets"""
     cluster_name: types.LabelValue = _setting(_WHERE, "slurm")
     """name of this Slurm cluster in labels, logs and metrics"""
     kubeconfig: types.ReadableFile | None = _setting(

@@ -304,7 +304,7 @@ def _told(action: Action) -> _Extra:
     match action:
         case act.Drain() | act.Undrain() | act.RewriteReason():
             return told | {"slurm_node": action.slurm_node, "reason": action.reason}
-        case act.SetComment():
+        case act.SetComment() | act.DeleteNode():
             return told | {"slurm_node": action.slurm_node}
         case act.GetObject() | act.GetGang():
             return told | _place(action.kind, action.namespace, action.name)
@@ -336,6 +336,12 @@ def _told(action: Action) -> _Extra:
 
 def _content(action: Action) -> _Extra:
     match action:
+        case act.CreatePod():
+            return {"pod": action.name, "revision": action.plan.revision}
+        case act.Condemn() | act.DeletePod():
+            return {"pending_deletion": action.why}
+        case act.SetFinalizer():
+            return {"held": action.held}
         case act.SetConditions():
             return {"conditions": ",".join(f"{c.type}={c.status}" for c in action.conditions)}
         case act.SetMetadata():

@@ -27,6 +27,20 @@ MATRIX: dict[str, Values] = {
         "slurmd": {"namespaces": ["workers"]},
         "scheduler": {"scope": {"type": "cluster"}, "name": "gpu-slurm"},
     },
+    "NodeSets": {"nodesets": {"enabled": True}},
+    "NodeSets, slurmd elsewhere": {
+        "nodesets": {"enabled": True},
+        "slurmd": {"namespaces": ["workers", "team-a"]},
+    },
+    "NodeSets, cluster scope": {
+        "nodesets": {"enabled": True},
+        "scheduler": {"scope": {"type": "cluster"}},
+    },
+    "NodeSets, syncer alone": {
+        "nodesets": {"enabled": True, "crd": {"create": False}},
+        "scheduler": {"enabled": False},
+    },
+    "the kind alone": {"nodesets": {"enabled": False, "crd": {"create": True}}},
     "all Pods": {"scheduler": {"watchAllPods": True}},
     "all Pods, cluster scope": {"scheduler": {"watchAllPods": True, "scope": {"type": "cluster"}}},
     "one replica": {"leaderElection": {"enabled": False}},

@@ -99,6 +99,18 @@ BAD: dict[str, tuple[Values, str]] = {
         {"scheduler": {"enabled": False}, "gate": {"configMap": {"enabled": True}}},
         "gate.configMap.enabled is true and scheduler.enabled is false: ",
     ),
+    "switch for the component": (
+        {"nodesets": True},
+        "at '/nodesets': got boolean, want object",
+    ),
+    "unknown value of NodeSets": (
+        {"nodesets": {"create": True}},
+        "at '/nodesets': additional properties 'create' not allowed",
+    ),
+    "text for the kind": (
+        {"nodesets": {"crd": {"create": "yes"}}},
+        "at '/nodesets/crd/create': got string, want boolean",
+    ),
     "two monitors": (
         {"metrics": {"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}}},
         "metrics.serviceMonitor.enabled and metrics.podMonitor.enabled are both true: ",

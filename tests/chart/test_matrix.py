@@ -38,6 +38,8 @@ def test_the_settings_are_accepted_by_the_product(helm: Helm, tmp_path: Path, na
     settings = loaded(helm.objects(values), tmp_path)
     scheduler = values.get("scheduler", {})
     assert ("scheduler" in settings.components) == scheduler.get("enabled", True)
+    node_sets = values.get("nodesets", {}).get("enabled", False)
+    assert ("nodesets" in settings.components) == node_sets
     everywhere = scheduler.get("scope", {}).get("type") == "cluster"
     assert (settings.watch_namespace == ("*",)) == everywhere
     assert settings.watch_all_pods == scheduler.get("watchAllPods", False)
@@ -90,6 +92,7 @@ def validate(kube: KubeServer, tmp_path_factory: pytest.TempPathFactory) -> Vali
         "policy",
         "networking.k8s.io",
         "admissionregistration.k8s.io",
+        "apiextensions.k8s.io",
         "coordination.k8s.io",
         "rbac.authorization.k8s.io",
     )

@@ -10,6 +10,7 @@ from sunk_sync.cli.doctor import doctor
 from tests.chart.helm import NAMESPACE, Helm, Values
 from tests.chart.loading import loaded
 from tests.chart.matrix import MATRIX
+from tests.real import node_sets
 from tests.real.testbed import KubeServer
 from tools.chart import CHART
 
@@ -21,6 +22,8 @@ SCOPES = (
     *("defaults", "syncer alone", "cluster scope", "cluster scope, syncer alone"),
     *("one replica", "namespaces as text", "namespaces as list", "slurmd elsewhere", "all Pods"),
     *("slurmd elsewhere, cluster scope", "another cluster name", "own hooks key"),
+    *("NodeSets", "NodeSets, slurmd elsewhere", "NodeSets, cluster scope"),
+    "NodeSets, syncer alone",
 )
 
 
@@ -31,6 +34,7 @@ def helm(cluster_helm: Helm, kube: KubeServer) -> Iterator[Helm]:
     cluster_helm.run("uninstall", RELEASE, "--namespace", NAMESPACE)
     labels = f"app.kubernetes.io/instance={RELEASE}"
     kube.kubectl("delete", "secrets", "-n", NAMESPACE, "-l", labels)
+    node_sets.remove(kube)
 
 
 async def examined(helm: Helm, kube: KubeServer, folder: Path, asked: Values) -> str:
@@ -66,3 +70,18 @@ async def test_doctor_misses_what_a_smaller_scope_leaves_out(
     said = await examined(helm, kube, tmp_path, MATRIX["cluster scope"])
     assert "fail permissions  may not" in said, said
     assert "pods/binding" in said
+
+
+async def test_doctor_misses_what_the_component_nodesets_needs(
+    helm: Helm, kube: KubeServer, tmp_path: Path
+) -> None:
+    """NodeSets, their status, and Pods to make; Pods it may delete here for the scheduler."""
+    helm.run("install", RELEASE, CHART, "--namespace", NAMESPACE, values=MATRIX["defaults"])
+    said = await examined(helm, kube, tmp_path, MATRIX["NodeSets"])
+    for what in (
+        "may not create pods in slurm",
+        "may not list, watch, patch nodesets in slurm",
+        "may not patch nodesets/status in slurm",
+        "for component nodesets: deploy/nodesets/roles.yaml",
+    ):
+        assert what in said, said

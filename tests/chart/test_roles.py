@@ -33,12 +33,15 @@ def wanted(values: Any) -> set[Grant]:
         "own": [NAMESPACE],
         "default": ["default"],
     }
+    node_sets = values.get("nodesets", {}).get("enabled", False)
+    chosen = {"syncer": True, "scheduler": scheduler["enabled"], "nodesets": node_sets}
+    components = {name for name, is_chosen in chosen.items() if is_chosen}
     alone = values.get("leaderElection") == {"enabled": False}
     own_key = "hooks" in values and "key" in values["hooks"]
     needed = [
         one
         for one in PERMISSIONS
-        if (one.component == "syncer" or scheduler["enabled"])
+        if one.component in components
         and not (one.resource == "secrets" and own_key)
         and not (one.resource == "leases" and alone)
     ]

@@ -206,7 +206,7 @@ def test_a_crash_is_exit_code_2_with_a_traceback(service: Service, capsys: Captu
     assert "Traceback" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"demo"}))
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - {"demo", "convert-nodeset"}))
 def test_help_of_each_command_has_every_flag_in_its_group(capsys: Capture, command: str) -> None:
     text = help_of(capsys, command, "--help")
     for about in ABOUT:
@@ -218,6 +218,13 @@ def test_help_of_demo_has_its_own_flags_alone(capsys: Capture) -> None:
     text = help_of(capsys, "demo", "--help")
     assert "--once" in text
     assert "--seed" in text
+    assert not [about.field for about in ABOUT if flag_of(about.field) in text]
+
+
+def test_help_of_convert_nodeset_has_no_settings(capsys: Capture) -> None:
+    """It asks no server."""
+    text = help_of(capsys, "convert-nodeset", "--help")
+    assert "sunk-sync convert-nodeset FILE" in text
     assert not [about.field for about in ABOUT if flag_of(about.field) in text]
 
 

@@ -15,7 +15,6 @@ from aiohttp import web
 from sunk_sync.cli.clock_skew import check_skew, slurmctld_skew_s, span
 from sunk_sync.cli.doctor import (
     check_kill_wait,
-    check_permissions,
     check_scheduler,
     check_token,
     check_user,
@@ -23,6 +22,7 @@ from sunk_sync.cli.doctor import (
 )
 from sunk_sync.cli.findings import Finding, Report, blind, fail, ok, some_of, warn
 from sunk_sync.cli.name_mapping import findings_of
+from sunk_sync.cli.permissions import check_permissions
 from sunk_sync.core.model.facts import Row, SlurmdPod
 from sunk_sync.core.model.node_mark import Mark, mark_text
 from sunk_sync.kube.api.answers import KubeError
@@ -424,7 +424,9 @@ async def test_doctor_sends_only_GETs_and_access_reviews(servers: Servers, tmp_p
     assert posts == {"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"}
 
 
-@pytest.mark.parametrize("components", [("syncer",), ("syncer", "scheduler")])
+@pytest.mark.parametrize(
+    "components", [("syncer",), ("syncer", "scheduler"), ("syncer", "nodesets")]
+)
 async def test_doctor_reviews_the_permissions_of_the_components(
     servers: Servers, tmp_path: Path, components: tuple[str, ...]
 ) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import CancelJob, SubmitJob
-from sunk_sync.core.model.facts import GateCall, Lost, Observed, Row, SubmitRefused
+from sunk_sync.core.model.calls import GateCall
+from sunk_sync.core.model.facts import Lost, Observed, Row, SubmitRefused
 from sunk_sync.core.model.job_identity import workload_id
 from tests.core.checks import check_oracle
 from tests.kit.build import (

@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.core.alarms import PATIENCE_S, SilentPlaceholders, kept_jobs
-from sunk_sync.core.model.facts import Job, JobNotice, Row
+from sunk_sync.core.model.calls import JobNotice
+from sunk_sync.core.model.facts import Job, Row
 from tests.kit.build import POD, Core, identity, job, room, running
 
 KEPT = running(POD)

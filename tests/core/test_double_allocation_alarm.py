@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from sunk_sync.core.alarms import DoubleAllocation
-from sunk_sync.core.model.facts import CallEnded, GateCall, Pod
+from sunk_sync.core.model.calls import CallEnded, GateCall
+from sunk_sync.core.model.facts import Pod
 from tests.kit.build import Core, deleted, job, pod, room, running, slurm_node
 
 BOUND = pod(node_name="kn1", phase="Running")

@@ -8,6 +8,7 @@ import os
 import pytest
 
 from tests.core.history import run_histories
+from tests.core.node_set_history import NodeSetHistory
 from tests.core.workload_history import WorkloadHistory
 
 pytestmark = pytest.mark.no_cover
@@ -31,3 +32,12 @@ def test_every_history_with_workloads_keeps_all_promises() -> None:
     why, and has one job (P1-P30, G1-G7, L6-L7, F2).
     """
     run_histories([int(ONE)] if ONE else range(COUNT), kind=WorkloadHistory)
+
+
+def test_every_history_with_node_sets_keeps_all_promises() -> None:
+    """The same with NodeSets whose Pods sunk-sync makes and ends, while people change them, delete
+    Pods by hand and drain nodes, and Slurm loses records. No job is lost by a deletion of a drained
+    Pod, and no record goes under a living one. In the end each NodeSet has its Pods, each with its
+    own record of the right shape, and no record is left over (N1-N25).
+    """
+    run_histories([int(ONE)] if ONE else range(COUNT), kind=NodeSetHistory)

@@ -30,6 +30,7 @@ from tests.core import rare_edges
 from tests.core.checks import HistoryError
 from tests.core.graph import test_graph
 from tests.core.history import History
+from tests.core.node_set_history import NodeSetHistory
 from tests.core.workload_history import WorkloadHistory
 
 pytestmark = pytest.mark.no_cover
@@ -134,6 +135,7 @@ HOST_ANSWERS = [
 places: a mutant of the simulator guards it."""
 EDGES = [edge for module in MARKING for edge in method_calls(module, MARKS)]
 NAMES = [f"{edge.function}:{edge.source.replace('self._keys.', 'self.keys.')}" for edge in EDGES]
+READ_OF_SLURM = "_listed:self.keys.mark_each(self.node_sets.slurm_was_read())"
 RARE = test_graph.CLUSTER_EDGE
 """The one edge that histories hardly ever need: a test of test_graph.py guards it."""
 SCRIPTED = rare_edges.GRAPH_EDGES | rare_edges.WORKLOAD_EDGES
@@ -155,7 +157,9 @@ def test_a_dropped_rare_edge_is_noticed(monkeypatch: pytest.MonkeyPatch, name: s
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in (RARE, *SCRIPTED)])
 def test_any_dropped_edge_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     drop_mark(monkeypatch, name)
-    assert first_failure() in ("oracle", "read-set")
+    with_sets = "node_set" in name or name == READ_OF_SLURM
+    kinds = (NodeSetHistory,) if with_sets else (History, WorkloadHistory)
+    assert first_failure(kinds) in ("oracle", "read-set")
 
 
 @pytest.mark.parametrize("edge", HOST_ANSWERS, ids=str)

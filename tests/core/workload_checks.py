@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import Action, AnswerGate, Bind, CancelJob, EndPod, SubmitJob
+from sunk_sync.core.model.calls import GateCall
 from sunk_sync.core.model.facts import (
     NEEDED,
     WORKLOADS_NEED,
     Attempt,
     BindTried,
-    GateCall,
     Job,
     News,
     Observed,

@@ -5,19 +5,17 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import AnswerGate, AnswerStop, Bind, SubmitJob
+from sunk_sync.core.model.calls import GateCall, JobNotice, StopCall
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
     Attempt,
     BindTried,
-    GateCall,
-    JobNotice,
     News,
     Node,
     Pod,
     PolicyRead,
     SlurmdPod,
     SlurmNode,
-    StopCall,
 )
 from sunk_sync.core.model.outcomes import Outcome, Unsure
 from sunk_sync.core.model.pod_spec import Gang, PodSpec

@@ -20,14 +20,13 @@ from sunk_sync.core.model.actions import (
     SubmitJob,
     UpdateJob,
 )
+from sunk_sync.core.model.calls import CallEnded, GateCall, StopCall
+from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.facts import (
     SOURCES,
     Attempt,
-    CallEnded,
-    Condition,
     Deleted,
     GangSize,
-    GateCall,
     News,
     Node,
     Observed,
@@ -35,7 +34,6 @@ from sunk_sync.core.model.facts import (
     Row,
     SlurmdPod,
     Source,
-    StopCall,
     SubmitRefused,
 )
 from sunk_sync.core.model.names import CANCELLED, DISRUPTION_CONDITION, JOB_ID, SCHEDULED_CONDITION

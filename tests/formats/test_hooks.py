@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sunk_sync.core.model.actions import AnswerGate, AnswerStop
-from sunk_sync.core.model.facts import GateCall, StopCall
+from sunk_sync.core.model.calls import GateCall, StopCall
 from sunk_sync.server.tokens import GATE, make_token
 from sunk_sync.settings.types import Address
 from tests.formats.samples import FUTURE, each

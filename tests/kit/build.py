@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import Bind, CancelJob, EndPod, RecordEvent, SubmitJob
+from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
-    Condition,
     Confirmed,
     Deleted,
     GetResult,
@@ -30,6 +30,7 @@ from sunk_sync.core.model.job_identity import Identity, job_name, workload_id
 from sunk_sync.core.model.keys import Key, host_key, workload_key, workload_key_of
 from sunk_sync.core.model.names import NODE_LABELS
 from sunk_sync.core.model.node_mark import Mark, mark_text
+from sunk_sync.core.model.node_set import NodeSet
 from sunk_sync.core.model.pod_spec import Gang, Offer, PodSpec
 from sunk_sync.core.model.verdict import Decision, Verdict
 from sunk_sync.core.policy import Policy
@@ -171,6 +172,7 @@ SOURCE_OF: dict[type, Source] = {
     SlurmNode: "slurm_nodes",
     Pod: "pods",
     Job: "jobs",
+    NodeSet: "node_sets",
 }
 
 

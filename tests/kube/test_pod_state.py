@@ -3,7 +3,7 @@
 import pytest
 
 from sunk_sync.core.model import names
-from sunk_sync.core.model.facts import Condition
+from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.job_description import SETTINGS
 from sunk_sync.core.translate.job_annotations import NODES_BYTES_MAX
 from sunk_sync.kube.decode.strings import VALUE_LENGTH_MAX

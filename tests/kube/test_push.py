@@ -22,14 +22,8 @@ from sunk_sync.core.model.actions import (
     SetMetadata,
     Uncordon,
 )
-from sunk_sync.core.model.facts import (
-    Condition,
-    Contradicted,
-    GetResult,
-    Node,
-    Reference,
-    SlurmdPod,
-)
+from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.facts import Contradicted, GetResult, Node, Reference, SlurmdPod
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure, shown_by
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.write.events import event_of

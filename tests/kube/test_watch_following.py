@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import Confirmed, Deleted, ListingStarted, Lost
 from sunk_sync.kube.api.backoff import Ambient
@@ -178,3 +179,28 @@ async def test_after_a_minute_of_failures_the_loss_is_reported_as_blind() -> Non
         task.cancel()
     assert [getattr(one, "blind", None) for one in ear.news] == [False, True]
     assert 60 <= now_s < 95
+
+
+async def test_a_missing_kind_is_reported_once_with_its_remedy_and_found_later() -> None:
+    """The optional kind NodeSet. Each look costs one request in at most 5 s."""
+    missing = refuses(404, "NotFound")
+    pages = [*[missing] * 40, PAGE]
+    script = without_watch_lists(QUIET, pages=pages)
+    async with serving(script) as (_, client):
+        ear = Ear()
+        slept_s: list[float] = []
+
+        async def sleep(delay_s: float) -> None:
+            slept_s.append(delay_s)
+            await asyncio.sleep(0)
+
+        ambient = Ambient(clock=lambda: sum(slept_s), sleep=sleep, random=lambda: 1.0)
+        selection = replace(nodes(), missing="the kind is missing: make it")
+        reader = Watch(client, selection, tell=ear.tell, on_bad=ear.on_bad, ambient=ambient)
+        task = asyncio.create_task(reader.run())
+        await ear.until(lambda ear: "ListingEnded" in ear.kinds())
+        task.cancel()
+    (lost,) = [one for one in ear.news if isinstance(one, Lost)]
+    assert (lost.why, lost.blind) == ("the kind is missing: make it", False)
+    assert sum(slept_s) > 120
+    assert max(slept_s) <= 5

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from sunk_sync.core.model.actions import AnswerGate, AnswerStop, HookAction
-from sunk_sync.core.model.facts import GateCall, JobNotice, News, StopCall
+from sunk_sync.core.model.calls import GateCall, JobNotice, StopCall
+from sunk_sync.core.model.facts import News
 from sunk_sync.server.hooks import Hooks, Rest
 from sunk_sync.server.placeholder import script_of
 from sunk_sync.server.tokens import make_token, new_key

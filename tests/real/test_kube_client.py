@@ -22,8 +22,9 @@ from sunk_sync.core.model.actions import (
     SetMetadata,
     Uncordon,
 )
+from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import Condition, GetResult, Lost, News, Reference
+from sunk_sync.core.model.facts import GetResult, Lost, News, Reference
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient

@@ -100,6 +100,7 @@ def may(kube: KubeServer, verb: str, resource: str, namespace: str) -> bool:
             namespace,
         )
         for one in PERMISSIONS
+        if one.component != "nodesets"
         for verb, _ in one.verbs
         for namespace in PLACES[one.where]
     ],

@@ -9,7 +9,8 @@ import aiohttp
 import pytest
 
 from sunk_sync.core.model.actions import AnswerGate, AnswerStop
-from sunk_sync.core.model.facts import CallEnded, GateCall, JobNotice, News, StopCall
+from sunk_sync.core.model.calls import CallEnded, GateCall, JobNotice, StopCall
+from sunk_sync.core.model.facts import News
 from sunk_sync.core.model.outcomes import Done, Refused
 from sunk_sync.server import hooks
 from sunk_sync.server.hooks import Hooks, Rest

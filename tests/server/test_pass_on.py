@@ -8,7 +8,8 @@ import aiohttp
 import pytest
 
 from sunk_sync.core.model.actions import AnswerGate
-from sunk_sync.core.model.facts import GateCall, News
+from sunk_sync.core.model.calls import GateCall
+from sunk_sync.core.model.facts import News
 from sunk_sync.server.hooks import Hooks, Rest
 from sunk_sync.server.pass_on import PASSED_ON, PassOn
 from sunk_sync.server.tokens import GATE, make_token

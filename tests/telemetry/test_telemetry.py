@@ -15,14 +15,8 @@ from prometheus_client import generate_latest
 
 import sunk_sync
 from sunk_sync.core.model import actions as act
-from sunk_sync.core.model.facts import (
-    Condition,
-    Confirmed,
-    ListingEnded,
-    ListingStarted,
-    Lost,
-    Reference,
-)
+from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.facts import Confirmed, ListingEnded, ListingStarted, Lost, Reference
 from sunk_sync.core.model.outcomes import Done, Refused, Unsure
 from sunk_sync.telemetry import logs as logs_module
 from sunk_sync.telemetry.exchange import Exchange
@@ -159,6 +153,23 @@ def test_a_write_kept_by_policy_is_logged_once(bench: Bench) -> None:
     bench.telemetry.kept(DRAIN, "not listed yet: nodes", BECAUSE)
     (line,) = bench.lines()
     assert (line["event"], line["why"], line["because"]) == ("not written", "dry run", BECAUSE)
+
+
+REFERENCE = Reference("Pod", "slurm", "cpu-0", "u")
+
+
+@pytest.mark.parametrize(
+    "action",
+    [act.Condemn(REFERENCE, "scale-in"), act.DeletePod(REFERENCE, "scale-in", drained=True)],
+    ids=["condemn", "delete"],
+)
+def test_the_fields_of_an_action_do_not_hide_why_it_was_kept(
+    bench: Bench, action: act.Action
+) -> None:
+    bench.telemetry.kept(action, "dry run", BECAUSE)
+    bench.telemetry.wrote(action, Unsure(action, "timeout"), BECAUSE, 0.1)
+    kept, _ = bench.lines()
+    assert (kept["why"], kept["pending_deletion"]) == ("dry run", "scale-in")
 
 
 def test_a_source_has_one_line_for_each_change(bench: Bench) -> None:

@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from sunk_sync.core.graph.host_edges import HostEdges
 from sunk_sync.core.graph.host_snapshot import HostSnapshots
 from sunk_sync.core.graph.keys import Keys
+from sunk_sync.core.model.calls import CallEnded, GateCall, StopCall
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
-    CallEnded,
     Confirmed,
     Contradicted,
+    CreateRefused,
     Deleted,
-    GateCall,
     GetResult,
     Holding,
     Job,
@@ -36,11 +36,13 @@ from sunk_sync.core.model.facts import (
     SlurmdPod,
     SlurmNode,
     Source,
-    StopCall,
     WriteEcho,
     reference_of,
 )
 from sunk_sync.core.model.keys import CLUSTER, Key, host_key, workload_key
+from sunk_sync.core.model.node_set import NodeSet
+from sunk_sync.core.node_sets.index import NodeSetIndex
+from sunk_sync.core.node_sets.snapshot import NodeSetSnapshots
 from sunk_sync.core.tables.claims import pod_key
 from sunk_sync.core.tables.doubts import Doubts
 from sunk_sync.core.tables.entries import Entry
@@ -50,6 +52,7 @@ from sunk_sync.core.tables.open_calls import CallFact, OpenCalls
 from sunk_sync.core.tables.sources import Sources
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.views.host import Host
+from sunk_sync.core.views.node_set import NodeSetView
 from sunk_sync.core.views.parts import Cluster
 from sunk_sync.core.views.workload import Workload
 from sunk_sync.core.workloads.edges import WorkloadEdges
@@ -89,20 +92,23 @@ class Graph:
             hosts=hosts,
             calls=self.calls,
         )
-        self.host_snapshots = HostSnapshots(self.workloads, self.slurmd_pods)
+        self.node_sets = NodeSetIndex(tables, configuration)
+        self.node_set_snapshots = NodeSetSnapshots(self.node_sets, self.claims)
+        self.host_snapshots = HostSnapshots(self.workloads, self.node_set_snapshots)
         self.workload_snapshots = WorkloadSnapshots(self.workloads)
         self._workload_edges = WorkloadEdges(self.workloads, self.workload_snapshots)
-        self.keys = Keys(self.workloads, self._workload_edges)
-        edges = HostEdges(self.workloads, self._workload_edges, self.keys)
-        name = attrgetter("name")
+        node_sets = self.node_sets.node_sets
+        self.keys = Keys(self.workloads, self._workload_edges, node_sets)
+        edges = HostEdges(self.workloads, self._workload_edges, self.keys, self.node_sets)
         kinds: dict[type[Row], RowKind] = {
             Job: RowKind("jobs", self.jobs, attrgetter("job_id"), self._job_changed),
             Pod: RowKind("pods", self.pods, _key_of_pod, self._pod_changed),
             SlurmdPod: RowKind(
                 "slurmd_pods", self.slurmd_pods, _key_of_pod, edges.slurmd_pod_changed
             ),
-            Node: RowKind("nodes", self.nodes, name, edges.node_changed),
-            SlurmNode: RowKind("slurm_nodes", self.slurm_nodes, name, edges.slurm_node_changed),
+            Node: RowKind("nodes", self.nodes, _name_of, edges.node_changed),
+            SlurmNode: RowKind("slurm_nodes", self.slurm_nodes, _name_of, edges.slurm_node_changed),
+            NodeSet: RowKind("node_sets", node_sets, _key_of_pod, edges.node_set_changed),
         }
         self._kinds = kinds
         """By exact class: isinstance takes five times as long to reject a Struct."""
@@ -116,6 +122,9 @@ class Graph:
 
     def workload(self, key: str) -> Workload:
         return self.workload_snapshots.workload(key)
+
+    def node_set(self, key: str) -> NodeSetView | None:
+        return self.node_set_snapshots.view(key)
 
     def cluster(self) -> Cluster:
         unselected = sum(
@@ -147,6 +156,9 @@ class Graph:
         if key[0] == "workload":
             pods = self.workloads.index.pods.get(key[1], {})
             return next((reference_of(pod) for pod in pods.values()), self._ourselves())
+        if key[0] == "nodeset":
+            spec = self.node_sets.node_sets.get(key[1])
+            return reference_of(spec) if spec is not None else self._ourselves()
         host = self.host(key[1]) if key != CLUSTER else None
         row = host and (host.pod or host.node)
         if row:
@@ -162,7 +174,7 @@ class Graph:
             match one:
                 case Observed():
                     self._observe_row(one.row, order=one.order, now=now)
-                case WriteEcho() | Placed():
+                case WriteEcho() | Placed() | CreateRefused():
                     self._observe_answer(one, now=now)
                 case Deleted():
                     self._remove(one, now=now, deleted=True)
@@ -189,8 +201,11 @@ class Graph:
         elif type(row) is Job:
             self.keys.mark_each(self._workload_edges.job_read(row, order=order))
 
-    def _observe_answer(self, answer: WriteEcho | Placed, *, now: float) -> None:
+    def _observe_answer(self, answer: WriteEcho | Placed | CreateRefused, *, now: float) -> None:
         """Take in an answer to a write of sunk-sync, which never adds a row."""
+        if isinstance(answer, CreateRefused):
+            self.keys.mark_each(self.node_sets.create_refused(answer, now=now))
+            return
         if isinstance(answer, Placed):
             self._observe_placed(answer, now=now)
             return
@@ -275,6 +290,8 @@ class Graph:
             self.keys.mark_each(self._workload_edges.jobs_listed())
         elif source == "pods":
             self.keys.mark_each(self._workload_edges.pods_listed())
+        elif source == "slurm_nodes":
+            self.keys.mark_each(self.node_sets.slurm_was_read())
 
     def _remove(self, gone: Deleted, *, now: float, deleted: bool) -> None:
         """Take a row out; `deleted`: a watch reported the deletion, no listing."""
@@ -359,7 +376,10 @@ class Graph:
             )
 
 
-def _key_of_pod(row: Pod | SlurmdPod) -> str:
+_name_of = attrgetter("name")
+
+
+def _key_of_pod(row: Pod | SlurmdPod | NodeSet) -> str:
     return pod_key(row.namespace, row.name)
 
 

@@ -3,6 +3,8 @@
 from sunk_sync.core.graph.keys import Keys
 from sunk_sync.core.model.facts import Node, SlurmdPod, SlurmNode
 from sunk_sync.core.model.keys import CLUSTER, Key
+from sunk_sync.core.model.node_set import NodeSet
+from sunk_sync.core.node_sets.index import NodeSetIndex
 from sunk_sync.core.tables.claims import same_own_claim
 from sunk_sync.core.translate.node_states import same_kind
 from sunk_sync.core.workloads.edges import WorkloadEdges
@@ -10,7 +12,10 @@ from sunk_sync.core.workloads.workloads import Workloads
 
 
 class HostEdges:
-    def __init__(self, workloads: Workloads, edges: WorkloadEdges, keys: Keys) -> None:
+    def __init__(
+        self, workloads: Workloads, edges: WorkloadEdges, keys: Keys, node_sets: NodeSetIndex
+    ) -> None:
+        self._node_sets = node_sets
         self._hosts = workloads.hosts
         self._workload_edges = edges
         self._keys = keys
@@ -19,6 +24,8 @@ class HostEdges:
         self, before: SlurmNode | None, after: SlurmNode | None, *_: object
     ) -> None:
         hosts = self._hosts.slurm_node_changed(before, after)
+        self._keys.mark_each(self._node_sets.slurm_node_changed(before, after))
+        self._expect(before, after)
         self._keys.mark_hosts(hosts, also_gone=True)
         if before is None or after is None or before.comment != after.comment:
             self._keys.mark(CLUSTER)
@@ -31,9 +38,28 @@ class HostEdges:
             else self._workload_edges.hosts_changed()
         )
 
+    def node_set_changed(self, before: NodeSet | None, after: NodeSet | None, *_: object) -> None:
+        self._keys.mark_each(self._node_sets.node_set_changed(before, after))
+        self._keys.mark(CLUSTER)
+        for row in filter(None, (before, after)):
+            for name in self._node_sets.records_of(row):
+                record = self._hosts.slurm_nodes.get(name)
+                self._expect(record, record)
+
+    def _expect(self, before: SlurmNode | None, after: SlurmNode | None) -> None:
+        """Keep reads by name of the Pod that belongs to a record of a NodeSet."""
+        row = after or before
+        assert row is not None
+        spec = self._node_sets.of_record(row) if after is not None else None
+        if spec is None:
+            self._hosts.last_seen.expect_nothing(row.name)
+        else:
+            self._hosts.last_seen.expect(row.name, ("Pod", spec.namespace, row.name))
+
     def slurmd_pod_changed(
-        self, before: SlurmdPod | None, after: SlurmdPod | None, *_: object
+        self, before: SlurmdPod | None, after: SlurmdPod | None, *at: float
     ) -> None:
+        self._keys.mark_each(self._node_sets.pod_changed(before, after, now=at[0]))
         same_claim = self._hosts.keeps_claim(before, after)
         hosts = self._hosts.slurmd_pod_changed(before, after)
         if before is not None and after is not None and same_claim:
@@ -46,6 +72,7 @@ class HostEdges:
             self._keys.mark_each(self._workload_edges.keys_of_pods_on(row.node_name))
 
     def node_changed(self, before: Node | None, after: Node | None, *_: object) -> None:
+        self._keys.mark_each(self._node_sets.node_changed(before, after))
         hosts = self._hosts.node_changed(before, after)
         if before is not None and after is not None and same_own_claim(before, after):
             if before.offer != after.offer:

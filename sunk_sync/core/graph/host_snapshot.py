@@ -2,10 +2,10 @@
 
 from sunk_sync.core.model.facts import Node, Reference, SlurmdPod
 from sunk_sync.core.model.node_mark import Mark
+from sunk_sync.core.node_sets.snapshot import NodeSetSnapshots
 from sunk_sync.core.tables.claims import pod_key
 from sunk_sync.core.tables.entries import Claim
 from sunk_sync.core.tables.last_seen import node_place, pod_place
-from sunk_sync.core.tables.table import Table
 from sunk_sync.core.views.host import NO_TRACES, Host, Traces
 from sunk_sync.core.views.parts import Residents
 from sunk_sync.core.workloads.residents import residents_of
@@ -13,10 +13,11 @@ from sunk_sync.core.workloads.workloads import Workloads
 
 
 class HostSnapshots:
-    def __init__(self, workloads: Workloads, slurmd_pods: Table[SlurmdPod]) -> None:
+    def __init__(self, workloads: Workloads, node_sets: NodeSetSnapshots) -> None:
+        self._node_sets = node_sets
         hosts = workloads.hosts
         self._workloads = workloads
-        self._slurmd_pods = slurmd_pods
+        self._slurmd_pods = node_sets.slurmd_pods
         self._nodes = hosts.nodes
         self._slurm_nodes = hosts.slurm_nodes
         self._claims = hosts.claims
@@ -30,9 +31,13 @@ class HostSnapshots:
         since = claim.pod or claim.finished
         is_complete = pod is not None and node is not None
         traces = NO_TRACES if is_complete else self._traces(name, claim)
+        slurm_node = self._slurm_nodes.get(name)
         return Host(
             name=name,
-            slurm_node=self._slurm_nodes.get(name),
+            slurm_node=slurm_node,
+            slurm_read_s=self._slurm_nodes.agreed_s,
+            pod_changed_s=since.changed_s if since is not None else 0.0,
+            home=self._node_sets.home(slurm_node, self._last_seen) if pod is None else None,
             slurm_listed=self._slurm_nodes.listed,
             kube_listed=self._nodes.listed and self._slurmd_pods.listed,
             blind=self._slurm_nodes.blind,

@@ -2,13 +2,18 @@
 
 from collections.abc import Iterable
 
-from sunk_sync.core.model.keys import CLUSTER, Key, host_key, workload_key
+from sunk_sync.core.model.keys import CLUSTER, Key, host_key, node_set_key, workload_key
+from sunk_sync.core.model.node_set import NodeSet
+from sunk_sync.core.tables.table import Table
 from sunk_sync.core.workloads.edges import WorkloadEdges
 from sunk_sync.core.workloads.workloads import Workloads
 
 
 class Keys:
-    def __init__(self, workloads: Workloads, edges: WorkloadEdges) -> None:
+    def __init__(
+        self, workloads: Workloads, edges: WorkloadEdges, node_sets: Table[NodeSet]
+    ) -> None:
+        self._node_sets = node_sets
         self.dirty: dict[Key, None] = {}
         """Keys to decide again, oldest first."""
         self._edges = edges
@@ -20,12 +25,16 @@ class Keys:
     def all(self) -> list[Key]:
         """Return every key that any row concerns, for a full pass."""
         hosts = self._slurm_nodes.entries | self._last_seen.seen | self._calls.by_host
-        return [CLUSTER, *map(host_key, hosts), *map(workload_key, self._index.keys())]
+        node_sets = map(node_set_key, self._node_sets.entries)
+        workloads = map(workload_key, self._index.keys())
+        return [CLUSTER, *map(host_key, hosts), *workloads, *node_sets]
 
     def knows(self, key: Key) -> bool:
         name = key[1]
         if key[0] == "workload":
             return self._index.knows(name)
+        if key[0] == "nodeset":
+            return name in self._node_sets.entries
         return key == CLUSTER or self.knows_host(name)
 
     def knows_host(self, name: str) -> bool:
@@ -46,7 +55,7 @@ class Keys:
     def mark_each(self, keys: Iterable[Key]) -> None:
         """Mark in sorted order, so that a history replays the same in every process."""
         for key in sorted(keys):
-            if key[0] == "workload" or self.knows_host(key[1]):
+            if key[0] != "host" or self.knows_host(key[1]):
                 self.dirty[key] = None
 
     def mark_hosts(self, names: Iterable[str], *, also_gone: bool = False) -> None:

@@ -5,13 +5,11 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from sunk_sync.core.model.facts import (
-    Condition,
-    Reference,
-    Source,
-)
+from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.facts import Reference, Source
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import Identity
+from sunk_sync.core.model.node_set import Counts, NodeSet, Plan, Stamp
 from sunk_sync.core.model.placeholder import Kind
 from sunk_sync.core.model.pod_spec import PodSpec
 
@@ -215,14 +213,85 @@ class AnswerStop(Struct, frozen=True, gc=False):
     verdict: Literal["gone", "drain"]
 
 
+class CreatePod(Struct, frozen=True, gc=False):
+    """Make one Pod of a NodeSet, with this fixed name (N1)."""
+
+    reference: Reference
+    """The NodeSet."""
+    name: str
+    spec: NodeSet
+    plan: Plan
+
+
+class Condemn(Struct, frozen=True, gc=False):
+    """Set the annotation pending-deletion on a Pod of a NodeSet; an empty text removes it."""
+
+    reference: Reference
+    why: str
+
+
+class DeletePod(Struct, frozen=True, gc=False):
+    """Delete a condemned Pod of a NodeSet, if it still is as `drained` and `why` say (N8)."""
+
+    reference: Reference
+    why: str
+    """Its annotation pending-deletion."""
+    drained: bool
+    """It must have the annotation drained: its record was read idle after the drain."""
+
+
+class ClearPod(Struct, frozen=True, gc=False):
+    """Delete a Pod of a NodeSet that has ended (N21)."""
+
+    reference: Reference
+
+
+class RemakePod(Struct, frozen=True, gc=False):
+    """Delete a Pod of a NodeSet whose record vanished (N3); the breaker counts it (N5)."""
+
+    reference: Reference
+
+
+class DeleteNode(Struct, frozen=True, gc=False):
+    """Delete the record of a Slurm node with this stamp, if no job needs it (N10)."""
+
+    slurm_node: str
+    stamp: Stamp
+
+
+class SetStatus(Struct, frozen=True, gc=False):
+    """Set the status of a NodeSet."""
+
+    reference: Reference
+    spec: NodeSet
+    """The NodeSet that the status describes."""
+    revision: str
+    counts: Counts
+    conditions: tuple[Condition, ...]
+
+
+class SetFinalizer(Struct, frozen=True, gc=False):
+    """Set the finalizer of sunk-sync on a NodeSet, or remove it (N23)."""
+
+    reference: Reference
+    held: bool
+
+
+PodEnd = DeletePod | ClearPod | RemakePod
+NodeSetAction = CreatePod | Condemn | PodEnd | SetStatus | SetFinalizer
 JobAction = SubmitJob | CancelJob | UpdateJob | GetJob
 HookAction = AnswerGate | AnswerStop
 WorkloadAction = Bind | EndPod | SetScheduled | GetGang
-OnObject = SetConditions | SetMetadata | Cordon | Uncordon | Bind | EndPod | SetScheduled
+OnObject = (
+    SetConditions | SetMetadata | Cordon | Uncordon | Bind | EndPod | SetScheduled | Condemn
+    | DeletePod | ClearPod | RemakePod | SetStatus | SetFinalizer
+)  # fmt: skip
 """Writes to one Kubernetes object of one UID."""
 SlurmAction = Drain | Undrain | RewriteReason | SetComment
 KubeAction = SetConditions | SetMetadata | Cordon | Uncordon | RecordEvent | GetObject | Relist
-Action = SlurmAction | KubeAction | JobAction | WorkloadAction | HookAction
+Action = (
+    SlurmAction | KubeAction | JobAction | WorkloadAction | HookAction | NodeSetAction | DeleteNode
+)
 
 
 Queue = Literal["slurm", "jobs", "hooks", "kubernetes"]
@@ -310,4 +379,14 @@ TRAITS: dict[type, Traits] = {
         lambda action: ("gate", str(action.call), action.slurm_node), "hooks", urgency=0
     ),
     AnswerStop: Traits(lambda action: ("stop", str(action.call)), "hooks", urgency=0),
+    CreatePod: Traits(lambda action: ("Pod", action.reference.namespace, action.name, "made")),
+    Condemn: Traits(_on_object("pending-deletion"), lifts=True),
+    ClearPod: Traits(_on_object("end"), urgency=1),
+    RemakePod: Traits(_on_object("end"), lifts=True),
+    DeletePod: Traits(_on_object("end"), urgency=1, lifts=True),
+    DeleteNode: Traits(
+        lambda action: ("slurm_node", action.slurm_node, "record"), "slurm", lifts=True
+    ),
+    SetStatus: Traits(_on_object("status")),
+    SetFinalizer: Traits(_on_object("finalizer"), urgency=1),
 }

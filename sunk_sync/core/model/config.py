@@ -46,6 +46,8 @@ class Configuration(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True
     priority_map: tuple[tuple[str, str, str | int], ...] = ()
     """PriorityClass; qos, partition or priority; its value (P9)."""
     refuse_static_cpu: bool = False
+    node_sets: bool = False
+    """The component that makes slurmd Pods runs."""
     watch_all_pods: bool = False
     """Count Pods of other schedulers one by one (P28)."""
     node_overhead: tuple[tuple[str, int], ...] = ()

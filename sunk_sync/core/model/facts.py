@@ -8,21 +8,27 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
+from sunk_sync.core.model.calls import CallEnded, GateCall, JobNotice, StopCall
+from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.job_identity import Identity
+from sunk_sync.core.model.node_set import NodeSet, Stamp
 from sunk_sync.core.model.pod_spec import NO_OFFER, Gang, Offer, PodSpec
 from sunk_sync.core.model.user_policy import UserPolicy
 
-Source = Literal["nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs", "other_pods"]
+Source = Literal["nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs", "other_pods", "node_sets"]
 OTHER_PODS: Source = "other_pods"
 """Pods of other schedulers, only as `Taken`; read only with --watch-all-pods."""
-SOURCES: tuple[Source, ...] = tuple(one for one in get_args(Source) if one != OTHER_PODS)
+NODE_SETS: Source = "node_sets"
+"""Read only by component nodesets."""
+OPTIONAL: tuple[Source, ...] = (OTHER_PODS, NODE_SETS)
+SOURCES: tuple[Source, ...] = tuple(one for one in get_args(Source) if one not in OPTIONAL)
 SLURM_SOURCES: tuple[Source, ...] = ("slurm_nodes", "jobs")
 NEEDED: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
 """sunk-sync writes nothing until these are listed."""
 WORKLOADS_NEED: tuple[Source, ...] = ("pods", "jobs")
 """sunk-sync writes nothing for a workload until these are listed, too."""
 
-Kind = Literal["Node", "Pod", "Namespace"]
+Kind = Literal["Node", "Pod", "Namespace", "NodeSet"]
 
 
 class Reference(Struct, frozen=True, gc=False):
@@ -37,16 +43,6 @@ class Reference(Struct, frozen=True, gc=False):
         """`Node n1`, `Pod ns/name`."""
         prefix = f"{self.namespace}/" if self.namespace else ""
         return f"{self.kind} {prefix}{self.name}"
-
-
-class Condition(Struct, frozen=True, gc=False):
-    """One condition of sunk-sync on a Pod or Node, without lastTransitionTime."""
-
-    type: str
-    status: str
-    """True, False or Unknown."""
-    reason: str
-    message: str
 
 
 Labels = tuple[str | None, ...]
@@ -101,6 +97,17 @@ class SlurmdPod(Struct, frozen=True, kw_only=True, gc=False):
     """As in Node."""
     requests: tuple[tuple[str, int], ...] = ()
     """As PodSpec.requests (P28)."""
+    failed: str = ""
+    """Why the Pod failed, in the words of the kubelet; empty: it did not."""
+    waiting: str = ""
+    """Why a container does not start, in the words of the kubelet; only of Pods of NodeSets."""
+    busy: bool = False
+    """It has the label busy (N27)."""
+    owner: str = ""
+    """UID of the NodeSet of sunk-sync that controls the Pod, or empty."""
+    revision: str = ""
+    shape: str = ""
+    """Labels of such a Pod: revision of its NodeSet, and shape in the stamp of its record."""
 
 
 class Pod(Struct, frozen=True, kw_only=True, gc=False):
@@ -142,6 +149,8 @@ class SlurmNode(Struct, frozen=True, kw_only=True, gc=False):
     """Base state and flags in Slurm's spelling: {"IDLE", "DRAIN"}."""
     reason: str = ""
     comment: str = ""
+    stamp: Stamp | None = None
+    """Made with the record by a slurmd of a NodeSet."""
     assumed: bool = False
     """Not read, but derived from an earlier read and a later write of sunk-sync. Jobs may have
     started between the two."""
@@ -170,40 +179,6 @@ class Job(Struct, frozen=True, kw_only=True, gc=False):
     """preempt_time: when Slurm began to preempt it; 0: never."""
     requeued: bool = False
     """The job ran before (P19)."""
-
-
-class GateCall(Struct, frozen=True, gc=False):
-    """A prolog asks whether a job may start on these nodes (L7). Source: hooks."""
-
-    call: int
-    """Number of the call in this process."""
-    job_id: str
-    slurm_nodes: tuple[str, ...]
-    asked_s: float
-    until_s: float
-
-
-class StopCall(Struct, frozen=True, gc=False):
-    """A placeholder is ending and waits until its Pods are gone (L6). Source: hooks."""
-
-    call: int
-    job_id: str
-    asked_s: float
-    until_s: float
-
-
-class CallEnded(Struct, frozen=True, gc=False):
-    """A call was answered, or its caller went away. Source: hooks."""
-
-    call: int
-
-
-class JobNotice(Struct, frozen=True, gc=False):
-    """Slurm or a placeholder sent a notice: read the job now (L6-L8). Source: hooks."""
-
-    job_id: str
-    what: Literal["starting", "started", "ended"]
-    notified_at_s: float
 
 
 class Attempt(Struct, frozen=True, gc=False):
@@ -271,6 +246,16 @@ class GangSize(Struct, frozen=True, gc=False):
     asked_s: float
 
 
+class CreateRefused(Struct, frozen=True, gc=False):
+    """The API server refused to make a Pod of a NodeSet (N21)."""
+
+    namespace: str
+    node_set: str
+    name: str
+    """Of the Pod."""
+    why: str
+
+
 class Taken(Struct, frozen=True, gc=False):
     """Amounts of a Node that Pods of other schedulers use (P28). Source: watch of all Pods."""
 
@@ -285,13 +270,15 @@ class PolicyRead(Struct, frozen=True, gc=False):
     policy: UserPolicy
 
 
-RowWritten = Node | SlurmdPod | Pod | SlurmNode
+RowWritten = Node | SlurmdPod | Pod | SlurmNode | NodeSet
 """Without Job: an answer about a job may be the first that shows it, so it is an Observed."""
 Row = RowWritten | Job
 
 
-def reference_of(row: Node | SlurmdPod | Pod) -> Reference:
+def reference_of(row: Node | SlurmdPod | Pod | NodeSet) -> Reference:
     match row:
+        case NodeSet():
+            return Reference("NodeSet", row.namespace, row.name, row.uid)
         case Pod() | SlurmdPod():
             return Reference("Pod", row.namespace, row.name, row.uid)
         case _:
@@ -389,7 +376,7 @@ class Holding(Struct, frozen=True, gc=False):
 News = (
     Observed | WriteEcho | Deleted | ListingStarted | ListingEnded | Confirmed | Lost | GetResult
     | Holding | GateCall | StopCall | CallEnded | JobNotice | Attempt | SubmitRefused | BindRefused
-    | BindTried | Placed | Contradicted | GangSize | Taken | PolicyRead
+    | BindTried | Placed | Contradicted | GangSize | Taken | PolicyRead | CreateRefused
 )  # fmt: skip
 
 Tell = Callable[[Sequence[News]], Awaitable[None]]

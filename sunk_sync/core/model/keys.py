@@ -18,6 +18,11 @@ def workload_key(key: str) -> Key:
     return ("workload", key)
 
 
+def node_set_key(key: str) -> Key:
+    """Return the key of a NodeSet `namespace/name`."""
+    return ("nodeset", key)
+
+
 GANG_PREFIX = "gang/"
 
 

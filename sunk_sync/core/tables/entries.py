@@ -24,6 +24,8 @@ class Entry(Struct, Generic[RowT], gc=False, eq=False):
     """Monotonic second of the latest news about the row."""
     since_s: float
     """Monotonic second since when the row is ready, or not ready."""
+    changed_s: float
+    """Monotonic second of the latest change of the row."""
     named_order: float
     """Order of the latest report by the source itself. The answer to a write may be newer, but does
     not prove that the source still has the row."""

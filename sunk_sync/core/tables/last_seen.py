@@ -24,6 +24,8 @@ class LastSeen:
         """Places that this process saw; kept after the Pod and the Node are gone."""
         self.marks: dict[str, Mark] = {}
         """Marks of sunk-sync in the comments of the Slurm nodes."""
+        self.expected: dict[str, Place] = {}
+        """Places of Pods that the stamp of a Slurm node names."""
         self._get_results: dict[Place, GetResult] = {}
         self._hosts: defaultdict[Place, set[str]] = defaultdict(set)
 
@@ -72,6 +74,17 @@ class LastSeen:
             self.marks[slurm_node] = mark
         self._follow(slurm_node, before)
 
+    def expect(self, slurm_node: str, place: Place) -> None:
+        """The Pod of this Slurm node is here, if there is one; nobody has seen it yet."""
+        self.expected[slurm_node] = place
+        self._hosts[place].add(slurm_node)
+
+    def expect_nothing(self, slurm_node: str) -> None:
+        place = self.expected.pop(slurm_node, None)
+        if place is not None and place not in self._places_of(slurm_node):
+            self._hosts[place].discard(slurm_node)
+            self._drop_unused(place)
+
     def forget(self, slurm_node: str) -> None:
         self._follow(slurm_node, self.seen.pop(slurm_node, None))
 
@@ -93,13 +106,21 @@ class LastSeen:
         """Update the index from places to hosts after a host's place changed."""
         for place in _places(before):
             self._hosts[place].discard(slurm_node)
-        for mark in (self.seen.get(slurm_node), self.marks.get(slurm_node)):
-            for place in _places(mark):
-                self._hosts[place].add(slurm_node)
+        for place in self._places_of(slurm_node):
+            self._hosts[place].add(slurm_node)
         for place in _places(before):
-            if not self._hosts[place]:
-                del self._hosts[place]
-                self._get_results.pop(place, None)
+            self._drop_unused(place)
+
+    def _places_of(self, slurm_node: str) -> set[Place]:
+        marks = (self.seen.get(slurm_node), self.marks.get(slurm_node))
+        found = {place for mark in marks for place in _places(mark)}
+        expected = self.expected.get(slurm_node)
+        return found | {expected} if expected is not None else found
+
+    def _drop_unused(self, place: Place) -> None:
+        if not self._hosts.get(place):
+            self._hosts.pop(place, None)
+            self._get_results.pop(place, None)
 
 
 def pod_place(mark: Mark) -> Place:

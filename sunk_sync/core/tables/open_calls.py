@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 
-from sunk_sync.core.model.facts import CallEnded, GateCall, StopCall
+from sunk_sync.core.model.calls import CallEnded, GateCall, StopCall
 
 CallFact = GateCall | StopCall | CallEnded
 

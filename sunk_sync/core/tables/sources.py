@@ -2,14 +2,21 @@
 
 from typing import Any
 
-from sunk_sync.core.model.facts import NEEDED, OTHER_PODS, SOURCES, WORKLOADS_NEED, Source
+from sunk_sync.core.model.facts import (
+    NEEDED,
+    OPTIONAL,
+    OTHER_PODS,
+    SOURCES,
+    WORKLOADS_NEED,
+    Source,
+)
 from sunk_sync.core.tables.table import Table
 
 
 class Sources:
     def __init__(self, *, watch_all_pods: bool) -> None:
         self.tables: dict[Source, Table[Any]] = {
-            source: Table() for source in (*SOURCES, OTHER_PODS)
+            source: Table() for source in (*SOURCES, *OPTIONAL)
         }
         self._workloads_need = (*WORKLOADS_NEED, OTHER_PODS) if watch_all_pods else WORKLOADS_NEED
         self.refresh()

@@ -75,6 +75,7 @@ class Table(Generic[RowT]):
         if readiness_changed(before, row):
             entry.since_s = now
         entry.row = row
+        entry.changed_s = now
         return before, True
 
     def _add(self, key: str, row: RowT, *, order: float, now: float) -> bool:
@@ -83,7 +84,7 @@ class Table(Generic[RowT]):
         listing = self._listing_order is not None and gone_s < self.begun_s
         if order < gone_order and not listing:
             return False
-        self.entries[key] = Entry(row, order, self._round, now, now, order)
+        self.entries[key] = Entry(row, order, self._round, now, now, now, order)
         self._named += 1
         return True
 

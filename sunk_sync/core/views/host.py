@@ -2,8 +2,10 @@
 
 from msgspec import Struct
 
-from sunk_sync.core.model.facts import GateCall, GetResult, Node, Reference, SlurmdPod, SlurmNode
+from sunk_sync.core.model.calls import GateCall
+from sunk_sync.core.model.facts import GetResult, Node, Reference, SlurmdPod, SlurmNode
 from sunk_sync.core.model.node_mark import Mark
+from sunk_sync.core.model.node_set import NodeSet, Stamp
 from sunk_sync.core.views.parts import NOBODY, Residents
 
 
@@ -25,6 +27,18 @@ class Traces(Struct, frozen=True, kw_only=True, gc=False):
 NO_TRACES = Traces()
 
 
+class Home(Struct, frozen=True, gc=False):
+    """The NodeSet that the stamp of a Slurm node names."""
+
+    spec: NodeSet
+    stamp: Stamp
+    """Of the records that its Pods make now."""
+    pod_get_result: GetResult | None
+    """Of the Pod that its name and the NodeSet name."""
+    vacant: bool
+    """It has fewer Pods than it wants: one of this name may come."""
+
+
 class Host(Struct, frozen=True, kw_only=True, gc=False):
     name: str
     slurm_node: SlurmNode | None = None
@@ -35,6 +49,11 @@ class Host(Struct, frozen=True, kw_only=True, gc=False):
     blind: bool = False
     """sunk-sync could not read Slurm for a minute."""
     pod: SlurmdPod | None = None
+    slurm_read_s: float = 0.0
+    """Start of the latest complete read of all Slurm nodes."""
+    pod_changed_s: float = 0.0
+    """When the Pod last changed."""
+    home: Home | None = None
     pod_since_s: float = 0.0
     """Since when the Pod, or the one that has ended, is as it is."""
     node: Node | None = None

@@ -2,15 +2,8 @@
 
 from msgspec import Struct
 
-from sunk_sync.core.model.facts import (
-    Attempt,
-    BindRefused,
-    GetResult,
-    Job,
-    Pod,
-    StopCall,
-    SubmitRefused,
-)
+from sunk_sync.core.model.calls import StopCall
+from sunk_sync.core.model.facts import Attempt, BindRefused, GetResult, Job, Pod, SubmitRefused
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.views.parts import Placement, Stuck, SubmissionHistory, Tried
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from sunk_sync.core.model.calls import JobNotice, StopCall
 from sunk_sync.core.model.facts import (
     Attempt,
     BindRefused,
@@ -9,10 +10,8 @@ from sunk_sync.core.model.facts import (
     GangSize,
     GetResult,
     Job,
-    JobNotice,
     Pod,
     PolicyRead,
-    StopCall,
     SubmitRefused,
     Taken,
 )

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from sunk_sync.core.model.calls import JobNotice
 from sunk_sync.core.model.facts import (
     Attempt,
     BindRefused,
@@ -15,7 +16,6 @@ from sunk_sync.core.model.facts import (
     GangSize,
     GetResult,
     Job,
-    JobNotice,
     Pod,
     SubmitRefused,
 )

@@ -4,7 +4,9 @@ from collections.abc import Iterable
 from sys import intern
 
 from sunk_sync.core.model import names
-from sunk_sync.core.model.facts import NO_LABELS, Condition, Labels, Node, SlurmdPod
+from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.facts import NO_LABELS, Labels, Node, SlurmdPod
+from sunk_sync.core.model.node_set import API_VERSION
 from sunk_sync.core.model.pod_spec import NO_OFFER, Offer
 from sunk_sync.kube.decode import wire_hosts, wire_pods
 from sunk_sync.kube.decode.node_offers import offered
@@ -136,6 +138,7 @@ def slurmd_pod_row(wire: wire_hosts.WireSlurmdPod) -> SlurmdPod:
     meta, spec, status = wire.metadata, wire.spec, wire.status
     annotations = meta.annotations or _NO_POD_ANNOTATIONS
     ready, ours, changed_at = _pod_conditions(status.conditions or ())
+    owner = _owner(meta)
     return SlurmdPod(
         namespace=intern(meta.namespace),
         name=meta.name,
@@ -153,7 +156,35 @@ def slurmd_pod_row(wire: wire_hosts.WireSlurmdPod) -> SlurmdPod:
         conditions=ours,
         changed_at=changed_at,
         requests=requests_of(spec.containers),
+        failed=_failed(status),
+        waiting=_waiting(status) if owner else "",
+        busy=meta.labels is not None and meta.labels.busy == "true",
+        owner=owner,
+        revision=cut(meta.labels.revision) if meta.labels else "",
+        shape=cut(meta.labels.shape) if meta.labels else "",
     )
+
+
+def _waiting(status: wire_hosts.WireSlurmdPodStatus) -> str:
+    for one in status.container_statuses or ():
+        if one.state is not None and one.state.waiting is not None:
+            waiting = one.state.waiting
+            return cut(": ".join(part for part in (waiting.reason, waiting.message) if part))
+    return ""
+
+
+def _failed(status: wire_hosts.WireSlurmdPodStatus) -> str:
+    if status.phase != "Failed":
+        return ""
+    return cut(": ".join(part for part in (status.reason, status.message) if part) or "Failed")
+
+
+def _owner(meta: wire_hosts.WireSlurmdPodMeta) -> str:
+    """Return the UID of the NodeSet of sunk-sync that controls the Pod."""
+    for one in meta.owner_references or ():
+        if one.controller and one.kind == "NodeSet" and one.api_version == API_VERSION:
+            return one.uid
+    return ""
 
 
 def _slurm_node(pod_name: str, spec: wire_hosts.WireSlurmdPodSpec) -> str:

@@ -7,7 +7,8 @@ from sys import intern
 from typing import Any, Final
 
 from sunk_sync.core.model import names
-from sunk_sync.core.model.facts import Condition, Pod
+from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.facts import Pod
 from sunk_sync.core.model.job_description import SETTINGS
 from sunk_sync.core.translate.job_annotations import NODES_BYTES_MAX
 from sunk_sync.kube.decode import wire_pods as shapes

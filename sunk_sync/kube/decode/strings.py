@@ -3,7 +3,7 @@
 from functools import lru_cache
 from sys import intern
 
-from sunk_sync.core.model.facts import Condition
+from sunk_sync.core.model.condition import Condition
 from sunk_sync.kube.decode import wire_hosts
 
 VALUE_LENGTH_MAX = 1024

@@ -42,12 +42,18 @@ class WireSlurmdPodAnnotations(Struct, gc=False, frozen=True):
 
 
 class WireSlurmdPodLabels(Struct, gc=False, frozen=True):
+    revision: str = field(name=names.LABEL_REVISION, default="")
+    shape: str = field(name=names.LABEL_SHAPE, default="")
+    busy: str = field(name=names.LABEL_BUSY, default="")
     nodeset: str = field(name=names.LABEL_NODESET, default="")
 
 
-class WireSlurmdPodOwner(Struct, gc=False, frozen=True):
+class WireSlurmdPodOwner(Struct, gc=False, frozen=True, rename="camel"):
+    api_version: str = ""
     kind: str = ""
     name: str = ""
+    uid: str = ""
+    controller: bool = False
 
 
 class WireCondition(Struct, gc=False, frozen=True, rename="camel"):
@@ -103,8 +109,24 @@ class WireSlurmdPodSpec(Struct, gc=False, frozen=True, rename="camel"):
     containers: tuple[WireSlurmdContainer, ...] = ()
 
 
-class WireSlurmdPodStatus(Struct, gc=False, frozen=True):
+class WireWaiting(Struct, gc=False, frozen=True):
+    reason: str = ""
+    message: str = ""
+
+
+class WireContainerState(Struct, gc=False, frozen=True):
+    waiting: WireWaiting | None = None
+
+
+class WireContainerStatus(Struct, gc=False, frozen=True):
+    state: WireContainerState | None = None
+
+
+class WireSlurmdPodStatus(Struct, gc=False, frozen=True, rename="camel"):
     phase: str = "Pending"
+    reason: str = ""
+    message: str = ""
+    container_statuses: list[WireContainerStatus] | None = None
     conditions: list[WireCondition] | None = None
 
 

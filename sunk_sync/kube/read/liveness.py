@@ -5,6 +5,7 @@ from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.read.selection import Selection
 
+NOT_FOUND = 404
 BLIND_S = 60.0
 """After this time without reads, the last known state no longer counts as current."""
 
@@ -14,6 +15,7 @@ class Liveness:
 
     def __init__(self, selection: Selection, *, tell: Tell, ambient: Ambient) -> None:
         self._source = selection.source
+        self._missing = selection.missing
         self._tell = tell
         self._clock = ambient.clock
         self._broken: set[str] = set()
@@ -32,16 +34,21 @@ class Liveness:
         self._heard_s = dict.fromkeys(self._heard_s, begun_s)
 
     async def lost(self, path: str, error: KubeError) -> None:
-        """Report that a collection cannot be read; again only if the error changes."""
+        """Report that a collection cannot be read; again only if the error changes.
+
+        Time does not make a missing kind worse: without it there are no objects.
+        """
         now = self._clock()
         self._broken.add(path)
         if self._lost_since_s is None:
             self._lost_since_s = now
-        blind = now - self._lost_since_s >= BLIND_S
+        is_missing = bool(self._missing) and error.status == NOT_FOUND
+        blind = not is_missing and now - self._lost_since_s >= BLIND_S
         news = (error.kind, error.status, blind)
         if news != self._reported:
             self._reported = news
-            await self._tell([Lost(self._source, error.why, blind)])
+            why = self._missing if is_missing else error.why
+            await self._tell([Lost(self._source, why, blind)])
 
     async def resumed(self, path: str) -> None:
         """Report that a stream continues from where the last one ended.

@@ -6,7 +6,9 @@ from typing import Any, Final, Literal
 from msgspec import Struct
 
 from sunk_sync.core.model.facts import OTHER_PODS, Source
+from sunk_sync.core.model.node_set import GROUP, VERSION
 from sunk_sync.kube.decode.source_decoder import (
+    NODE_SETS,
     NODES,
     OFFERING_NODES,
     OTHERS,
@@ -28,6 +30,7 @@ class SelectionScope(Struct, frozen=True, kw_only=True):
     scheduler_name: str = ""
     schedules: bool = False
     watch_all_pods: bool = False
+    node_sets: bool = False
 
 
 class Selection(Struct, frozen=True, kw_only=True):
@@ -36,6 +39,8 @@ class Selection(Struct, frozen=True, kw_only=True):
     decoder: SourceDecoder[Any]
     paths: tuple[str, ...]
     selectors: Selectors = ()
+    missing: str = ""
+    """As in Collection."""
 
     @property
     def source(self) -> Source:
@@ -58,6 +63,8 @@ class Collection(Struct, frozen=True, kw_only=True):
     """The whole cluster, the namespaces of slurmd Pods, or those of workload Pods."""
     selectors: Callable[[SelectionScope], Selectors] = lambda _: ()
     is_read: Callable[[SelectionScope], bool] = lambda _: True
+    missing: str = ""
+    """What to say if the API server does not know the kind; empty: Kubernetes always has it."""
     component: str = "syncer"
     verbs: tuple[tuple[str, str], ...] = (
         ("list", "sunk-sync starts from a complete listing"),
@@ -67,7 +74,12 @@ class Collection(Struct, frozen=True, kw_only=True):
 
     def selection(self, scope: SelectionScope) -> Selection:
         decoder = self.offering if self.offering and scope.schedules else self.decoder
-        return Selection(decoder=decoder, paths=self._paths(scope), selectors=self.selectors(scope))
+        return Selection(
+            decoder=decoder,
+            paths=self._paths(scope),
+            selectors=self.selectors(scope),
+            missing=self.missing,
+        )
 
     def _paths(self, scope: SelectionScope) -> tuple[str, ...]:
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
@@ -93,6 +105,11 @@ def _of_others(scope: SelectionScope) -> Selectors:
     return (("fieldSelector", ",".join(fields)),)
 
 
+KIND_MISSING: Final = (
+    "the kind NodeSet is missing: kubectl apply -k deploy/nodesets,"
+    " or set nodesets.enabled and nodesets.crd.create in the chart"
+)
+
 COLLECTIONS: Final[Mapping[Source, Collection]] = {
     "nodes": Collection(
         title="nodes", decoder=NODES, offering=OFFERING_NODES, resource="nodes", where="cluster"
@@ -110,6 +127,21 @@ COLLECTIONS: Final[Mapping[Source, Collection]] = {
         resource="pods",
         where="work",
         selectors=lambda scope: (("fieldSelector", f"spec.schedulerName={scope.scheduler_name}"),),
+    ),
+    "node_sets": Collection(
+        title="nodesets",
+        decoder=NODE_SETS,
+        resource="nodesets",
+        group=GROUP,
+        version=VERSION,
+        where="slurmd",
+        is_read=lambda scope: scope.node_sets,
+        missing=KIND_MISSING,
+        component="nodesets",
+        verbs=(
+            ("list", "reads which slurmd Pods should exist (N1)"),
+            ("watch", "changes arrive within milliseconds"),
+        ),
     ),
     OTHER_PODS: Collection(
         title="pods of others",

@@ -13,7 +13,8 @@ from sunk_sync.core.model.actions import (
     SetMetadata,
     Uncordon,
 )
-from sunk_sync.core.model.facts import Condition, Reference
+from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.facts import Reference
 from sunk_sync.core.translate.node_states import BASE_STATES, FLAGS
 from sunk_sync.kube.api.client import Request
 

@@ -11,7 +11,8 @@ from sunk_sync.core.model.actions import (
     SetScheduled,
     WorkloadAction,
 )
-from sunk_sync.core.model.facts import BindTried, Condition, Observed, Pod, Reference
+from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.facts import BindTried, Observed, Pod, Reference
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.client import Caller

@@ -16,6 +16,7 @@ from sunk_sync.core.model.actions import (
     EndPod,
     GetGang,
     GetObject,
+    NodeSetAction,
     RecordEvent,
     Relist,
     SetMetadata,
@@ -28,6 +29,7 @@ from sunk_sync.kube.api.answers import Decode, KubeError
 from sunk_sync.kube.api.client import Caller, Request
 from sunk_sync.kube.decode.source_decoder import NODES, PODS, SLURMD_PODS, SourceDecoder, Unreadable
 from sunk_sync.kube.write import apply, events
+from sunk_sync.kube.write.node_sets import NodeSetPush
 from sunk_sync.kube.write.outcomes import WallClock, failed, spelled
 from sunk_sync.kube.write.pods import WorkloadPush
 
@@ -79,6 +81,7 @@ class KubePush:
         self._clock = clock
         self._wall_clock = wall_clock
         self._nodes = nodes
+        self._node_sets = NodeSetPush(client, wall_clock=wall_clock)
         self._workload = WorkloadPush(client, wall_clock=wall_clock, clock=clock)
 
     async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
@@ -99,6 +102,8 @@ class KubePush:
                 return await self._list_again(action)
             case Bind() | EndPod() | SetScheduled() | GetGang():
                 return await self._workload.push(action)
+            case action if isinstance(action, NodeSetAction):
+                return await self._node_sets.push(action)
             case _:
                 return Refused(action, f"{type(action).__name__} is not an action on Kubernetes")
 

@@ -66,6 +66,12 @@ def post_nodes(body: bytes, *, wanted: Callable[[], bool] = _always) -> SlurmCal
     return SlurmCall(method="POST", path="nodes/", kind="nodes/", body=body, wanted=wanted)
 
 
+def delete_node(name: str) -> SlurmCall:
+    """Delete the record of a dynamic node."""
+    path = f"node/{quote(name, safe='')}"
+    return SlurmCall(method="DELETE", path=path, kind="node/{name}")
+
+
 def list_nodes(*, changed_since_s: int | None = None) -> SlurmCall:
     """List all Slurm nodes; none if nothing changed since that second of slurmctld."""
     query = {} if changed_since_s is None else {"update_time": str(changed_since_s)}

@@ -11,6 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from sunk_sync.core.model.facts import SlurmNode
+from sunk_sync.core.model.node_set import STAMP_PREFIX, Stamp
+from sunk_sync.core.translate.slurmd_options import read_stamp
 from sunk_sync.slurm.api.answers import UNREADABLE, SlurmError, decoded, printable
 
 REASON_KEPT: Final = 1024
@@ -23,6 +25,7 @@ class _WireNode(Struct, frozen=True):
     state: list[str] | str | None = None
     reason: str | None = None
     comment: str | None = None
+    features: list[str] | str | None = None
 
 
 class _WireNodes(Struct, frozen=True):
@@ -57,7 +60,17 @@ def _fact(node: _WireNode) -> SlurmNode:
         state=state_of(node.state),
         reason=(node.reason or "")[:REASON_KEPT],
         comment=(node.comment or "")[:COMMENT_KEPT],
+        stamp=_stamp(node.features) if node.features else None,
     )
+
+
+def _stamp(features: list[str] | str) -> Stamp | None:
+    """Return the first stamp among the features; old versions join them with commas."""
+    each = features if isinstance(features, list) else features.split(",")
+    for one in each:
+        if one.startswith(STAMP_PREFIX) and (stamp := read_stamp(one)) is not None:
+            return stamp
+    return None
 
 
 def state_of(words: list[str] | str | None) -> States:

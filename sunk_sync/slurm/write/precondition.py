@@ -46,6 +46,7 @@ class NodeUpdate(Struct, frozen=True, kw_only=True):
             state=state,
             reason=reason,
             comment=comment,
+            stamp=node.stamp,
             assumed=node.assumed or bool(self.state),
         )
 

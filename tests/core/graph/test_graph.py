@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import Drain, GetObject, RecordEvent, SetMetadata
+from sunk_sync.core.model.calls import StopCall
 from sunk_sync.core.model.facts import (
     Attempt,
     Confirmed,
@@ -15,7 +16,6 @@ from sunk_sync.core.model.facts import (
     Lost,
     Reference,
     Row,
-    StopCall,
     reference_of,
 )
 from sunk_sync.core.model.keys import CLUSTER, host_key, workload_key

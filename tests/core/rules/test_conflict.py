@@ -4,7 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import RecordEvent, SetConditions
-from sunk_sync.core.model.facts import Condition, Row
+from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.facts import Row
 from sunk_sync.core.model.names import EVENT_CONFLICT, POD_CONFLICT_CONDITION
 from sunk_sync.core.model.verdict import QUIET as QUIET_RULING
 from sunk_sync.core.rules.host.conflict import NAMED_MAX, conflict

@@ -4,7 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import AnswerGate, Relist
-from sunk_sync.core.model.facts import CallEnded, GateCall, Observed
+from sunk_sync.core.model.calls import CallEnded, GateCall
+from sunk_sync.core.model.facts import Observed
 from tests.kit.build import BOUND, Core, deleted, job, node, running, slurmd_pod, two_hosts
 
 RUNS = running(BOUND)

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from sunk_sync.core.model.actions import Drain, Undrain
-from sunk_sync.core.model.facts import CallEnded, Job, Row, StopCall
+from sunk_sync.core.model.calls import CallEnded, StopCall
+from sunk_sync.core.model.facts import Job, Row
 from tests.kit.build import BOUND, Core, deleted, job, node, room, slurm_node, slurmd_pod
 
 LIVES = Drain("n1", "k8s: pod still terminating")

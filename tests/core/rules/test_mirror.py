@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import SetConditions, SetMetadata
-from sunk_sync.core.model.facts import Condition, Lost, Node, SlurmdPod, reference_of
+from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.facts import Lost, Node, SlurmdPod, reference_of
 from sunk_sync.core.model.names import (
     DRAIN,
     LABEL_CLUSTER,

@@ -13,7 +13,8 @@ from sunk_sync.core.model.actions import (
     GetObject,
     RecordEvent,
 )
-from sunk_sync.core.model.facts import BindTried, GetResult, Job, JobNotice, Observed, Pod
+from sunk_sync.core.model.calls import JobNotice
+from sunk_sync.core.model.facts import BindTried, GetResult, Job, Observed, Pod
 from sunk_sync.core.model.keys import workload_key
 from sunk_sync.core.model.names import EVENT_REPLACED
 from sunk_sync.core.model.verdict import Verdict

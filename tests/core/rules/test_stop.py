@@ -4,7 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import AnswerStop, Drain, SetScheduled
-from sunk_sync.core.model.facts import CallEnded, Job, News, Pod, StopCall
+from sunk_sync.core.model.calls import CallEnded, StopCall
+from sunk_sync.core.model.facts import Job, News, Pod
 from sunk_sync.core.model.keys import workload_key
 from sunk_sync.core.model.timing import BINDING_S
 from sunk_sync.core.rules.workload.bind import ENDED_S

@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import RecordEvent, SetMetadata, SetScheduled
-from sunk_sync.core.model.facts import Attempt, Condition, Pod, SubmitRefused, reference_of
+from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.facts import Attempt, Pod, SubmitRefused, reference_of
 from sunk_sync.core.model.names import (
     CANCELLED,
     EVENT_CANCELLED,

@@ -5,7 +5,8 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import AnswerGate, CancelJob, GetObject, RecordEvent
-from sunk_sync.core.model.facts import GateCall, Pod
+from sunk_sync.core.model.calls import GateCall
+from sunk_sync.core.model.facts import Pod
 from tests.kit.build import Core, deleted, node, pod, room, running
 
 POD = pod(node_name="kn1", phase="Running", job_id="7")

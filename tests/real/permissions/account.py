@@ -29,6 +29,7 @@ ALL_PODS_TOO: Mapping[str, Any] = {
     **VALUES,
     "scheduler": {**VALUES["scheduler"], "watchAllPods": True},
 }
+NODE_SETS_TOO: Mapping[str, Any] = {**VALUES, "nodesets": {"enabled": True}}
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
@@ -80,6 +81,7 @@ class Account:
     def __init__(self, kube: KubeServer, helm: Helm, values: Mapping[str, Any]) -> None:
         self._kube = kube
         self.all_pods = bool(values["scheduler"].get("watchAllPods"))
+        self.node_sets = "nodesets" in values
         rendered = helm.objects(values, namespace=OWN)
         self.objects = [one for one in rendered if one["kind"] in KINDS]
         self._roles = [*of_kind(self.objects, "Role"), *of_kind(self.objects, "ClusterRole")]

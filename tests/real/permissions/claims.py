@@ -25,6 +25,10 @@ ORPHAN = "a job without a Pod is cancelled"
 POD_GROUP = "a gang of a PodGroup gets a job"
 INDEXED_JOB = "a gang of an Indexed Job gets a job"
 HELD = "held drains get an Event"
+NODE_SET_PODS = "a NodeSet gets its slurmd Pods"
+NODE_SET_HELD = "a NodeSet gets the finalizer"
+NODE_SET_STATUS = "a NodeSet shows its numbers"
+NODE_SET_ENDS = "a NodeSet that shrinks loses a Pod"
 OTHERS = "a Node that Pods of other schedulers fill is no host"
 
 Grant = tuple[str, str, str]
@@ -45,6 +49,12 @@ WITHOUT: Mapping[Grant, str] = {
     ("slurmd", "pods", "patch"): POD_ANNOTATION,
     ("slurmd", "pods/status", "patch"): POD_CONDITION,
     ("slurmd", "events", "create"): POD_EVENT,
+    ("slurmd", "pods", "create"): NODE_SET_PODS,
+    ("slurmd", "pods", "delete"): NODE_SET_ENDS,
+    ("slurmd", "nodesets", "list"): NODE_SET_PODS,
+    ("slurmd", "nodesets", "watch"): NODE_SET_PODS,
+    ("slurmd", "nodesets", "patch"): NODE_SET_HELD,
+    ("slurmd", "nodesets/status", "patch"): NODE_SET_STATUS,
     ("work", "pods", "list"): BOUND,
     ("work", "pods", "watch"): READY,
     ("work", "pods", "get"): ORPHAN,

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from sunk_sync.core.model.job_identity import Identity, job_name, spell_identity
+from tests.real import node_sets
 from tests.real.permissions import claims
 from tests.real.permissions.account import OWN, SLURMD, WORK
 from tests.real.pod_groups import CRDS, NAME, make_pod_group
@@ -39,6 +40,7 @@ FLAGS = {
     "leader_elect": "false",
     "leader_elect_lease_duration": "3s",
     "watch_all_pods": "false",
+    "components": "syncer,scheduler",
 }
 PATIENCE_S = 60.0
 READY_S = 60.0
@@ -65,6 +67,7 @@ class Scene:
         self._rest.call(
             "POST", SECRET.rpartition("/")[0], {"metadata": {"name": SECRET.rpartition("/")[2]}}
         )
+        node_sets.install(bed.kube)
         make_pod_group(self._rest, WORK, "gang", size=2)
         self._took_s: dict[str, float] = {}
         """How long each claim needed with all permissions."""
@@ -112,6 +115,9 @@ class Scene:
         """With --leader-elect only who leads: a busy machine may soon lose the Lease."""
         if service.settings["leader_elect"] == "true":
             yield lambda: None, {claims.LEADS if lease else claims.LEADS_AGAIN: self._holder}
+        elif "nodesets" in service.settings["components"]:
+            yield self._make_node_set, self._of_node_set()
+            yield self._shrink_node_set, {claims.NODE_SET_ENDS: lambda: not self._node_set_pods()}
         elif service.settings["watch_all_pods"] == "true":
             yield self._fill, self._with_all_pods()
         else:
@@ -139,6 +145,7 @@ class Scene:
     def _reset(self) -> None:
         """Make every object anew, and clear both servers of the last round."""
         kube = self.bed.kube
+        node_sets.clear(kube)
         for collection in (JOBS, *EVENTS.values()):
             self._rest.call("DELETE", f"{collection}?propagationPolicy=Background")
         for namespace in (WORK, SLURMD, "default"):
@@ -248,6 +255,30 @@ class Scene:
         spec = {**workload_spec(), "nodeSelector": {HOSTNAME: FULL}}
         self.bed.kube.create(kube_objects.pod(self._named("ours"), namespace=WORK, spec=spec))
 
+    def _make_node_set(self) -> None:
+        one = node_sets.node_set(self._named("set"), namespace=SLURMD, replicas=2)
+        self._rest.call("POST", node_sets.path(SLURMD), one)
+
+    def _shrink_node_set(self) -> None:
+        path = f"{node_sets.path(SLURMD)}/{self._named('set')}"
+        body = {"spec": {"replicas": 0}}
+        self._rest.call("PATCH", path, body, content_type="application/merge-patch+json")
+
+    def _of_node_set(self) -> Claims:
+        def shown() -> Any:
+            return self._get(f"{node_sets.path(SLURMD)}/{self._named('set')}")
+
+        return {
+            claims.NODE_SET_PODS: lambda: len(self._node_set_pods()) == 2,
+            claims.NODE_SET_HELD: lambda: shown()["metadata"].get("finalizers"),
+            claims.NODE_SET_STATUS: lambda: shown()["status"]["desired"] == 2,
+        }
+
+    def _node_set_pods(self) -> list[Any]:
+        label = f"{PREFIX}nodeset%3D{self._named('set')}".replace("/", "%2F")
+        pods = self._get(f"/api/v1/namespaces/{SLURMD}/pods?labelSelector={label}")
+        return [one for one in pods["items"] if "deletionTimestamp" not in one["metadata"]]
+
     def _of_hosts(self) -> Claims:
         return {
             claims.NODE_CORDON: lambda: self._drained(CORDONED, "k8s: node cordoned"),
@@ -330,6 +361,7 @@ class Scene:
     def close(self) -> None:
         self._ports.close()
         self._rest.call("DELETE", f"{CRDS}/{NAME}")
+        node_sets.remove(self.bed.kube)
 
 
 def _holds(claim: Callable[[], Any]) -> bool:

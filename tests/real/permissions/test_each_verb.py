@@ -12,7 +12,7 @@ from sunk_sync.settings.sources import load
 from tests.chart.helm import Helm
 from tests.real.conftest import check_health, require, require_helm
 from tests.real.permissions import claims
-from tests.real.permissions.account import ALL_PODS_TOO, OWN, VALUES, Account
+from tests.real.permissions.account import ALL_PODS_TOO, NODE_SETS_TOO, OWN, VALUES, Account
 from tests.real.permissions.scene import HOSTS, Scene
 from tests.real.service import Service
 from tests.real.stage import eventually
@@ -26,7 +26,11 @@ pytestmark = pytest.mark.real
 SLURMDS = 4
 ROWS = [
     pytest.param(values, one, verb, id=f"{one.where} {one.spelled} {verb}")
-    for values, permissions in ((VALUES, PERMISSIONS), (ALL_PODS_TOO, (ALL_PODS,)))
+    for values, permissions in (
+        (VALUES, [one for one in PERMISSIONS if one.component != "nodesets"]),
+        (NODE_SETS_TOO, [one for one in PERMISSIONS if one.component == "nodesets"]),
+        (ALL_PODS_TOO, [ALL_PODS]),
+    )
     for one in permissions
     for verb, _ in one.verbs
 ]
@@ -58,7 +62,9 @@ def account(
 
 def service_of(scene: Scene, account: Account, *, elect: bool) -> Service:
     return scene.service(
-        leader_elect=str(elect).lower(), watch_all_pods=str(account.all_pods).lower()
+        leader_elect=str(elect).lower(),
+        watch_all_pods=str(account.all_pods).lower(),
+        components="syncer,scheduler" + ",nodesets" * account.node_sets,
     )
 
 
@@ -90,8 +96,9 @@ def examined(service: Service) -> str:
         (VALUES, True, True),
         (VALUES, True, False),
         (ALL_PODS_TOO, False, True),
+        (NODE_SETS_TOO, False, True),
     ],
-    ids=["table", "Lease", "no Lease", "all Pods"],
+    ids=["table", "Lease", "no Lease", "all Pods", "NodeSets"],
     indirect=["account"],
 )
 def test_with_all_permissions_every_claim_holds(

@@ -10,9 +10,11 @@ import pytest
 
 from sunk_sync.kube.rbac import PERMISSIONS
 from tests.chart.helm import Helm
+from tests.real import node_sets
 from tests.real.conftest import require, require_helm
 from tests.real.permissions.account import (
     ACCOUNT,
+    NODE_SETS_TOO,
     OWN,
     SLURMD,
     VALUES,
@@ -52,13 +54,20 @@ def kube() -> Iterator[KubeServer]:
     with KubeServer(kubelet=False) as server:
         for namespace in (OWN, SLURMD, WORK, ELSEWHERE):
             server.ensure_namespace(namespace)
+        node_sets.install(server)
         yield server
 
 
 @pytest.fixture(scope="module")
-def account(kube: KubeServer, tmp_path_factory: pytest.TempPathFactory) -> Account:
+def account(
+    request: pytest.FixtureRequest, kube: KubeServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Account]:
+    """The account with the Roles for these values of the chart, or for the first ones."""
     require_helm()
-    return Account(kube, Helm(tmp_path_factory.mktemp("helm")), VALUES)
+    values = getattr(request, "param", VALUES)
+    made = Account(kube, Helm(tmp_path_factory.mktemp("helm")), values)
+    yield made
+    made.remove()
 
 
 def resources(kube: KubeServer) -> Iterator[tuple[str, str, bool]]:
@@ -102,11 +111,12 @@ def allowed(kube: KubeServer, asked: list[Question], **user: str) -> set[Questio
         return set[Question]().union(*threads.map(of_a_share, shares))
 
 
-def granted_by_the_table(asked: list[Question]) -> set[Question]:
+def granted_by_the_table(asked: list[Question], components: set[str]) -> set[Question]:
     """Return the questions that a row of the table allows; a row without names allows each name."""
     rows = {
         question
         for one in PERMISSIONS
+        if one.component in components
         for verb, _ in one.verbs
         for question in questions(one, verb)
     }
@@ -123,15 +133,16 @@ def granted_by_the_table(asked: list[Question]) -> set[Question]:
     return {one for one in asked if one in rows or unnamed(one) in rows}
 
 
+@pytest.mark.parametrize("account", [VALUES, NODE_SETS_TOO], ids=["", "NodeSets"], indirect=True)
 def test_of_all_accesses_exactly_the_table_is_allowed(kube: KubeServer, account: Account) -> None:
     """Each resource of the real server, each verb, in each namespace; without what all may do."""
-    assert account
+    components = {"syncer", "scheduler"} | ({"nodesets"} if account.node_sets else set())
     asked = list(every_question(kube))
     assert len(asked) > EXPECTED_AT_LEAST
     ours = allowed(kube, asked)
     everybodys = allowed(kube, sorted(ours, key=str), user=NOBODY)
     print(f"{len(asked)} accesses, {len(ours - everybodys)} allowed to us alone")
-    assert ours - everybodys == granted_by_the_table(asked)
+    assert ours - everybodys == granted_by_the_table(asked, components)
     assert {one.resource for one in everybodys} <= {
         "selfsubjectaccessreviews",
         "selfsubjectrulesreviews",

@@ -246,6 +246,10 @@ class SlurmServer(Closing):
         flags = ["-b"] if booted else []
         self._spawn(f"slurmd-{name}", "slurmd", "-D", *flags, "-N", name, own_run=own_run)
 
+    def start_dynamic_slurmd(self, name: str, *args: str) -> None:
+        """Start a slurmd that makes its own node, with these arguments after `slurmd -D`."""
+        self._spawn(f"slurmd-{name}", "slurmd", "-D", *args, own_run=True)
+
     def stop_slurmd(self, name: str, a_signal: signal.Signals = signal.SIGTERM) -> None:
         self.daemons[f"slurmd-{name}"].stop(a_signal, deadline_s=2)
 

@@ -86,7 +86,7 @@ sunk-sync-{{ regexReplaceAll "[^a-z0-9]+" (lower .Values.clusterName) "-" }}
 {{/* The settings of the process. What has its default is left out, so that an overlay can move the namespace. */}}
 {{- define "sunk-sync.config" -}}
 cluster-name: {{ .Values.clusterName | quote }}
-components: {{ .Values.scheduler.enabled | ternary "syncer,scheduler" "syncer" }}
+components: {{ list "syncer" (.Values.scheduler.enabled | ternary "scheduler" "") (.Values.nodesets.enabled | ternary "nodesets" "") | compact | join "," }}
 slurm-api-base: {{ include "sunk-sync.list" .Values.slurm.apiBase | quote }}
 slurm-auth-token-file: /var/run/secrets/sunk-sync/{{ .Values.slurm.auth.key }}
 {{- if include "sunk-sync.list" .Values.slurmd.namespaces }}

@@ -58,6 +58,24 @@
     - watch # changes arrive within milliseconds
 {{- end }}
 
+{{- define "sunk-sync.rules.slurmd-nodesets" -}}
+- apiGroups: [sunk-sync.dev]
+  resources: [nodesets]
+  verbs:
+    - list # reads which slurmd Pods should exist (N1)
+    - watch # changes arrive within milliseconds
+    - patch # sets the finalizer: a deleted NodeSet stays until its Pods have ended (N23)
+- apiGroups: [""]
+  resources: [pods]
+  verbs:
+    - create # makes the slurmd Pods of a NodeSet (N1)
+    - delete # ends by UID and version a Pod of a NodeSet that is drained (N8)
+- apiGroups: [sunk-sync.dev]
+  resources: [nodesets/status]
+  verbs:
+    - patch # shows the numbers and conditions of a NodeSet (N2)
+{{- end }}
+
 {{- define "sunk-sync.rules.work-scheduler" -}}
 - apiGroups: [""]
   resources: [pods]

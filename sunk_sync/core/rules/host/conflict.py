@@ -1,7 +1,8 @@
 """Several objects claim one host: sunk-sync follows none and records Events (S16)."""
 
 from sunk_sync.core.model.actions import Action, RecordEvent, SetConditions
-from sunk_sync.core.model.facts import Condition, SlurmdPod, reference_of
+from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.facts import SlurmdPod, reference_of
 from sunk_sync.core.model.names import EVENT_CONFLICT, POD_CONFLICT_CONDITION
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.views.host import Host

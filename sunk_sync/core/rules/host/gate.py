@@ -1,7 +1,7 @@
 """No job starts beside a Pod whose own job is not confirmed running (L7)."""
 
 from sunk_sync.core.model.actions import Action, AnswerGate, Relist
-from sunk_sync.core.model.facts import GateCall
+from sunk_sync.core.model.calls import GateCall
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.views.host import Host
 from sunk_sync.core.views.parts import Resident

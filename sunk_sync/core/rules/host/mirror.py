@@ -5,8 +5,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from sunk_sync.core.model.actions import Action, SetConditions, SetMetadata
+from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import NO_LABELS, Condition, Labels, Node, SlurmdPod, reference_of
+from sunk_sync.core.model.facts import NO_LABELS, Labels, Node, SlurmdPod, reference_of
 from sunk_sync.core.model.names import (
     DRAIN,
     MANAGER_MIRROR,

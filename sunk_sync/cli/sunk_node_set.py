@@ -1,0 +1,55 @@
+"""NodeSets of SUNK, version v1alpha1, as far as its documentation shows their fields."""
+
+from collections.abc import Mapping
+
+from sunk_sync.cli.node_set_conversion import (
+    Conversion,
+    Field,
+    Object,
+    Take,
+    convert,
+    same,
+    template,
+    update_strategy,
+    without,
+)
+
+FEATURES = "set them with scontrol; the name of the NodeSet is a feature of its nodes in any case"
+
+
+def sunk_node_set(source: Object) -> Conversion:
+    conversion = convert(source, FIELDS)
+    conversion.one_pod_a_node()
+    if "replicas" not in conversion.spec:
+        instead = "give the number of Nodes: without it, SUNK takes every Node that matches"
+        conversion.leave("spec.replicas (absent)", instead)
+    conversion.leave(
+        "names of the Slurm nodes",
+        "they end with a number here, with parts of the Node's address in SUNK: change"
+        " scripts and reservations that name them",
+    )
+    return conversion
+
+
+def _of_pod(name: str) -> Take:
+    """Take a field that SUNK has beside the template."""
+
+    def take(conversion: Conversion, field: Field) -> None:
+        conversion.pod.setdefault(name, field.value)
+
+    return take
+
+
+FIELDS: Mapping[str, Take] = {
+    "template": template,
+    "replicas": same("replicas"),
+    "podNamePrefix": same("podNamePrefix"),
+    "minReadySeconds": same("minReadySeconds"),
+    "updateStrategy": update_strategy,
+    "affinity": _of_pod("affinity"),
+    "nodeSelector": _of_pod("nodeSelector"),
+    "tolerations": _of_pod("tolerations"),
+    "staticFeatures": without(FEATURES),
+    "dynamicFeatures": without(FEATURES),
+}
+"""As for Slinky."""

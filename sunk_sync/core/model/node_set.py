@@ -1,0 +1,143 @@
+"""NodeSets: which slurmd Pods should exist, and how they register in Slurm (N1-N30)."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from sunk_sync.core.model.condition import Condition
+
+GROUP = "sunk-sync.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+FINALIZER = f"{GROUP}/drain"
+"""Keeps a deleted NodeSet until its Pods have ended (N23)."""
+ORPHAN_FINALIZER = "orphan"
+"""Kubernetes sets it for a deletion that keeps the dependents."""
+STAMP_PREFIX = "k8s."
+"""Begins the one feature with which a record in Slurm names its NodeSet and its shape."""
+
+Cause = Literal["scale-in", "update", "registration", "deletion"]
+"""Why a Pod must go. registration: its record has another shape than the Pod (N4)."""
+
+
+class Stamp(Struct, frozen=True, gc=False):
+    """The feature `k8s.<NodeSet>.<shape>` of a Slurm node. It is written with the record.
+
+    A record is made once: a slurmd that comes back with another shape does not change it.
+    """
+
+    node_set: str
+    """Digest of the Kubernetes cluster and of the NodeSet's namespace and name."""
+    shape: str
+    """Digest of the options of slurmd that end in the record."""
+
+    @property
+    def feature(self) -> str:
+        return f"{STAMP_PREFIX}{self.node_set}.{self.shape}"
+
+
+class Gres(Struct, frozen=True, gc=False):
+    name: str
+    count: int
+    type: str = ""
+
+
+class Registration(Struct, frozen=True, kw_only=True, gc=False):
+    """What slurmd tells slurmctld about its node."""
+
+    cpus: int = 0
+    """0: slurmd finds them, and also the memory."""
+    memory_mib: int = 0
+    reserved_cores: int = 0
+    reserved_mib: int = 0
+    gres: tuple[Gres, ...] | None = None
+    """None: those that the limits of container slurmd ask for."""
+    weight: int = 1
+    extra: str = ""
+    """Further keys of --conf."""
+
+
+class UpdateStrategy(Struct, frozen=True, gc=False):
+    type: Literal["RollingUpdate", "OnDelete"] = "RollingUpdate"
+    unavailable: int = 25
+    """Pods that may be unavailable at once during a rolling update."""
+    percent: bool = True
+    """`unavailable` is a share of the desired Pods in percent, rounded down, but at least one."""
+
+
+class Counts(Struct, frozen=True, kw_only=True, gc=False):
+    """Numbers in the status of a NodeSet."""
+
+    desired: int = 0
+    replicas: int = 0
+    ready: int = 0
+    registered: int = 0
+    updated: int = 0
+    available: int = 0
+    idle: int = 0
+    allocated: int = 0
+    draining: int = 0
+    down: int = 0
+
+
+NO_COUNTS = Counts()
+
+
+class NodeSet(Struct, frozen=True, kw_only=True, gc=False):
+    """A NodeSet. Source: watch of NodeSets."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int = 0
+    deleting: bool = False
+    held: bool = False
+    """It has the finalizer of sunk-sync."""
+    orphan: bool = False
+    """Its Pods stay when it is deleted (`kubectl delete --cascade=orphan`)."""
+    replicas: int = 1
+    prefix: str = ""
+    """Begins the names of its Pods."""
+    padding: int = 0
+    """Digits of the ordinal at least."""
+    template: bytes = b"{}"
+    """JSON of the Pod's labels, annotations and spec, as the NodeSet gives them."""
+    limits: tuple[tuple[str, int], ...] = ()
+    """Of container slurmd, as PodSpec.requests."""
+    registration: Registration = Registration()
+    """As the NodeSet gives it: zeros and None are taken from the limits."""
+    strategy: UpdateStrategy = UpdateStrategy()
+    min_ready_s: float = 0.0
+    counts: Counts = NO_COUNTS
+    """As in its status."""
+    observed_generation: int = 0
+    shown_revision: str = ""
+    shown_selector: str = ""
+    conditions: tuple[Condition, ...] = ()
+    """In its status, sorted by type."""
+    changed_at: tuple[str, ...] = ()
+    """As in Node."""
+
+    @property
+    def path(self) -> str:
+        return f"NodeSet {self.namespace}/{self.name}"
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    def pod_name(self, ordinal: int) -> str:
+        return f"{self.prefix}-{ordinal:0{self.padding}d}"
+
+
+class Plan(Struct, frozen=True, kw_only=True, gc=False):
+    """What the Pods of a NodeSet register now."""
+
+    registration: Registration
+    """Complete: its numbers come from the limits where the NodeSet gives none."""
+    stamp: Stamp
+    """Stamp of the records that its Pods make."""
+    revision: str
+    """Digest of the template and the registration: Pods with another one are outdated."""
+    problem: str = ""
+    """Why sunk-sync cannot follow the NodeSet, or empty (N30)."""

@@ -1,0 +1,199 @@
+"""Which Pods and which records in Slurm belong to which NodeSet.
+
+Each method takes in one change of a row and returns the keys that read it.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any
+
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import CreateRefused, Node, SlurmdPod, SlurmNode, Source
+from sunk_sync.core.model.keys import Key, host_key, node_set_key
+from sunk_sync.core.model.node_set import NodeSet, Plan
+from sunk_sync.core.node_sets.failures import FailureLog
+from sunk_sync.core.tables.table import Table
+from sunk_sync.core.translate.node_set import plan_of
+from sunk_sync.core.views.node_set import leaves
+
+NOTHING: Set[str] = frozenset()
+
+
+class NodeSetIndex:
+    def __init__(self, tables: Mapping[Source, Table[Any]], configuration: Configuration) -> None:
+        self._configuration = configuration
+        self.node_sets: Table[NodeSet] = tables["node_sets"]
+        self.slurmd_pods: Table[SlurmdPod] = tables["slurmd_pods"]
+        self.slurm_nodes: Table[SlurmNode] = tables["slurm_nodes"]
+        self.failures = FailureLog()
+        self._by_uid: dict[str, str] = {}
+        """UID → key of the table."""
+        self._by_digest: dict[str, str] = {}
+        """Digest in stamps → key of the table."""
+        self._by_prefix: defaultdict[str, set[str]] = defaultdict(set)
+        """Prefix of the names of Pods → keys of the table."""
+        self._pods: defaultdict[str, set[str]] = defaultdict(set)
+        """UID of a NodeSet → its Pods, as keys of their table."""
+        self._staying: Counter[str] = Counter()
+        """UID of a NodeSet → number of its Pods that do not leave for good."""
+        self._records: defaultdict[str, set[str]] = defaultdict(set)
+        """Digest in stamps → Slurm nodes."""
+        self._hosts: Counter[str] = Counter()
+        """Host → number of Pods of NodeSets that claim it."""
+        self._unregistered: set[str] = set()
+        """Hosts with a Pod of a NodeSet and without a record: each read of Slurm concerns them."""
+
+    def plan(self, spec: NodeSet) -> Plan:
+        return plan_of(spec, self._configuration)
+
+    def pods_of(self, spec: NodeSet) -> Set[str]:
+        return self._pods.get(spec.uid, NOTHING)
+
+    def free_names(self, spec: NodeSet) -> Sequence[str]:
+        """Return the names of the Pods that are missing: those of the lowest free ordinals."""
+        missing = 0 if spec.deleting else spec.replicas - self._staying[spec.uid]
+        prefix = f"{spec.namespace}/"
+        used = {key.removeprefix(prefix) for key in self.pods_of(spec)}
+        names: list[str] = []
+        ordinal = 0
+        while len(names) < missing:
+            name = spec.pod_name(ordinal)
+            if name not in used:
+                names.append(name)
+            ordinal += 1
+        return names
+
+    def of_record(self, slurm_node: SlurmNode) -> NodeSet | None:
+        """Return the NodeSet that the stamp of this record names."""
+        stamp = slurm_node.stamp
+        key = self._by_digest.get(stamp.node_set) if stamp is not None else None
+        return self.node_sets.get(key) if key is not None else None
+
+    def left_records(self, spec: NodeSet) -> Iterable[str]:
+        """Return the Slurm nodes of this NodeSet without a Pod of their name, sorted."""
+        pods = self.slurmd_pods.entries
+        records = sorted(self.records_of(spec))
+        return [name for name in records if f"{spec.namespace}/{name}" not in pods]
+
+    def slurm_was_read(self) -> set[Key]:
+        return set(map(host_key, self._unregistered))
+
+    def node_set_changed(self, before: NodeSet | None, after: NodeSet | None) -> set[Key]:
+        if before is not None:
+            self._by_uid.pop(before.uid, None)
+            self._by_digest.pop(self.plan(before).stamp.node_set, None)
+            self._by_prefix[before.prefix].discard(before.key)
+        if after is not None:
+            self._by_uid[after.uid] = after.key
+            self._by_digest[self.plan(after).stamp.node_set] = after.key
+            self._by_prefix[after.prefix].add(after.key)
+        keys: set[Key] = set()
+        for row in filter(None, (before, after)):
+            keys |= {node_set_key(row.key), *map(host_key, self.records_of(row))}
+            if not self._by_prefix[row.prefix]:
+                del self._by_prefix[row.prefix]
+        if after is None and before is not None:
+            self.failures.forget(before.key)
+        return keys
+
+    def records_of(self, spec: NodeSet) -> Set[str]:
+        return self._records.get(self.plan(spec).stamp.node_set, NOTHING)
+
+    def pod_changed(
+        self, before: SlurmdPod | None, after: SlurmdPod | None, *, now: float
+    ) -> set[Key]:
+        """Index a Pod; note the end of one that failed."""
+        if before is not None and before.owner:
+            self._drop(before)
+        if after is not None and after.owner:
+            self._add(after)
+        keys: set[Key] = set()
+        for row in filter(None, (before, after)):
+            keys.update(self._keys_of(row))
+        if before is None or after is None or _counts(before) != _counts(after):
+            keys |= self._hosts_of_left_records(before, after)
+        if before is not None and after is None and before.failed:
+            self._note_failure(before, now=now)
+        return keys
+
+    def _add(self, pod: SlurmdPod) -> None:
+        self._pods[pod.owner].add(_key(pod))
+        self._staying[pod.owner] += not leaves(pod)
+        self._hosts[pod.slurm_node] += 1
+        if pod.slurm_node not in self.slurm_nodes.entries:
+            self._unregistered.add(pod.slurm_node)
+
+    def _drop(self, pod: SlurmdPod) -> None:
+        self._pods[pod.owner].discard(_key(pod))
+        self._staying[pod.owner] -= not leaves(pod)
+        self._hosts[pod.slurm_node] -= 1
+        if not self._hosts[pod.slurm_node]:
+            del self._hosts[pod.slurm_node]
+            self._unregistered.discard(pod.slurm_node)
+        if not self._pods[pod.owner]:
+            del self._pods[pod.owner]
+            del self._staying[pod.owner]
+
+    def _keys_of(self, pod: SlurmdPod) -> Iterator[Key]:
+        """Yield NodeSets that own the Pod, or that may want its name."""
+        key = self._by_uid.get(pod.owner)
+        if key is not None:
+            yield node_set_key(key)
+        yield from self.named(pod.name)
+        yield from self.named(pod.slurm_node)
+
+    def named(self, slurm_node: str) -> Iterator[Key]:
+        """Yield NodeSets that may want a Pod of this name."""
+        for key in self._by_prefix.get(slurm_node.rpartition("-")[0], NOTHING):
+            yield node_set_key(key)
+
+    def _hosts_of_left_records(self, *rows: SlurmdPod | None) -> set[Key]:
+        """The number of Pods changed: whether a record waits for the next Pod of its name."""
+        keys = {self._by_uid.get(row.owner) for row in rows if row is not None and row.owner}
+        specs = [self.node_sets.get(key) for key in keys if key is not None]
+        return {
+            host_key(name) for spec in specs if spec is not None for name in self.left_records(spec)
+        }
+
+    def _note_failure(self, pod: SlurmdPod, *, now: float) -> None:
+        key = self._by_uid.get(pod.owner)
+        if key is not None:
+            self.failures.note(key, pod.name, why=pod.failed, now=now)
+
+    def create_refused(self, refused: CreateRefused, *, now: float) -> set[Key]:
+        key = f"{refused.namespace}/{refused.node_set}"
+        if key not in self.node_sets.entries:
+            return set()
+        self.failures.note(key, refused.name, why=refused.why, now=now)
+        return {node_set_key(key)}
+
+    def slurm_node_changed(self, before: SlurmNode | None, after: SlurmNode | None) -> set[Key]:
+        keys: set[Key] = set()
+        for row in filter(None, (before, after)):
+            keys.update(self.named(row.name))
+            if row.stamp is not None:
+                self._records[row.stamp.node_set].discard(row.name)
+                if key := self._by_digest.get(row.stamp.node_set):
+                    keys.add(node_set_key(key))
+        if after is not None and after.stamp is not None:
+            self._records[after.stamp.node_set].add(after.name)
+        if before is None and after is not None:
+            self._unregistered.discard(after.name)
+        if before is not None and after is None and before.name in self._hosts:
+            self._unregistered.add(before.name)
+        return keys
+
+    def node_changed(self, before: Node | None, after: Node | None) -> set[Key]:
+        """A Node may claim the name that a NodeSet wants."""
+        rows = [row for row in (before, after) if row is not None]
+        names = {name for row in rows for name in (row.name, row.slurm_node) if name}
+        return {key for name in names for key in self.named(name)}
+
+
+def _key(pod: SlurmdPod) -> str:
+    return f"{pod.namespace}/{pod.name}"
+
+
+def _counts(pod: SlurmdPod | None) -> bool:
+    """Whether the Pod counts as one of the desired."""
+    return pod is not None and not leaves(pod)

@@ -1,0 +1,94 @@
+"""Build the view of one NodeSet."""
+
+from sunk_sync.core.model.facts import SlurmdPod, SlurmNode
+from sunk_sync.core.model.node_set import NodeSet, Plan
+from sunk_sync.core.node_sets.index import NodeSetIndex
+from sunk_sync.core.tables.claims import Claims
+from sunk_sync.core.tables.entries import Entry
+from sunk_sync.core.tables.last_seen import LastSeen
+from sunk_sync.core.views.host import Home
+from sunk_sync.core.views.node_set import NodeSetView, Slot, Vacancy
+
+
+class NodeSetSnapshots:
+    def __init__(self, index: NodeSetIndex, claims: Claims) -> None:
+        self._index = index
+        self._claims = claims
+        self.slurmd_pods = index.slurmd_pods
+
+    def view(self, key: str) -> NodeSetView | None:
+        """Return the view; None: there is no such NodeSet."""
+        index = self._index
+        entry = index.node_sets.entries.get(key)
+        if entry is None:
+            return None
+        spec = entry.row
+        slots = self._slots(spec)
+        return NodeSetView(
+            spec=spec,
+            plan=index.plan(spec),
+            slots=slots,
+            vacancies=tuple(self._vacancy(spec, name) for name in index.free_names(spec)),
+            records_left=len(list(index.left_records(spec))),
+            kube_listed=index.slurmd_pods.listed and index.node_sets.listed,
+            slurm_listed=index.slurm_nodes.listed,
+            blind=index.slurm_nodes.blind,
+        )
+
+    def home(self, slurm_node: SlurmNode | None, last_seen: LastSeen) -> Home | None:
+        """Return what the NodeSet of this record wants; None: there is no such NodeSet."""
+        spec = self._index.of_record(slurm_node) if slurm_node is not None else None
+        if spec is None or slurm_node is None:
+            return None
+        return Home(
+            spec=spec,
+            stamp=self._index.plan(spec).stamp,
+            pod_get_result=last_seen.get_result(("Pod", spec.namespace, slurm_node.name)),
+            vacant=slurm_node.name in self._index.free_names(spec),
+        )
+
+    def _slots(self, spec: NodeSet) -> tuple[Slot, ...]:
+        plan, pods = self._index.plan(spec), self._index.slurmd_pods.entries
+        slots = [self._slot(spec, plan, pods[key]) for key in self._index.pods_of(spec)]
+        return tuple(sorted(slots, key=lambda slot: (slot.ordinal, slot.name)))
+
+    def _slot(self, spec: NodeSet, plan: Plan, entry: Entry[SlurmdPod]) -> Slot:
+        pod = entry.row
+        record = self._index.slurm_nodes.get(pod.slurm_node)
+        stamp = record.stamp if record is not None else None
+        own = stamp is not None and stamp.node_set == plan.stamp.node_set
+        return Slot(
+            name=pod.name,
+            ordinal=_ordinal(pod.name, spec),
+            pod=pod,
+            since_s=entry.since_s,
+            slurm_node=record,
+            own=own,
+            stale=own and stamp is not None and stamp.shape != pod.shape,
+            outdated=pod.revision != plan.revision,
+        )
+
+    def _vacancy(self, spec: NodeSet, name: str) -> Vacancy:
+        index = self._index
+        return Vacancy(
+            name=name,
+            taken=self._taken(spec, name),
+            record=index.slurm_nodes.get(name),
+            failures=index.failures.get(spec.key, name),
+        )
+
+    def _taken(self, spec: NodeSet, name: str) -> str:
+        """Return another slurmd Pod or Node that claims a Slurm node of this name."""
+        if f"{spec.namespace}/{name}" in self._index.slurmd_pods.entries:
+            return f"Pod {spec.namespace}/{name}"
+        claim = self._claims.claim_of(name)
+        if claim.rivals:
+            return claim.rivals[0].path
+        if claim.pod is not None:
+            return f"Pod {claim.pod.row.namespace}/{claim.pod.row.name}"
+        return f"Node {claim.node.row.name}" if claim.node is not None else ""
+
+
+def _ordinal(name: str, spec: NodeSet) -> int:
+    text = name.removeprefix(f"{spec.prefix}-")
+    return int(text) if text != name and text.isascii() and text.isdecimal() else -1

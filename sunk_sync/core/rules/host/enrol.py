@@ -1,0 +1,49 @@
+"""Make a Pod of a NodeSet anew whose record vanished from Slurm (N3).
+
+slurmd registers once. If slurmctld loses the record, or somebody deletes it, slurmd lives on and
+never comes back, and its Pod stays ready.
+"""
+
+from sunk_sync.core.model.actions import RecordEvent, RemakePod
+from sunk_sync.core.model.facts import SlurmdPod, reference_of
+from sunk_sync.core.model.names import EVENT_NOT_REGISTERED
+from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.views.host import Host
+from sunk_sync.core.views.node_set import cause_of
+
+GRACE_S = 10.0
+"""A ready Pod has so long to register."""
+AGREED_S = 5.0
+"""The second listing without the record begins so long after the grace."""
+
+
+def enrol(host: Host, _: object, now: float) -> Ruling:
+    """Delete the Pod after two listings without its record; the breaker counts it (N5)."""
+    pod = host.pod
+    if pod is None or not pod.owner or host.slurm_node is not None or not host.slurm_listed:
+        return QUIET
+    if not pod.ready or pod.terminating or cause_of(pod) is not None:
+        return QUIET
+    if host.blind or host.residents.all:
+        return QUIET
+    first_s = host.pod_since_s + GRACE_S
+    due_s = first_s + AGREED_S
+    if now < due_s:
+        return Ruling(look_again_s=due_s)
+    if host.slurm_read_s < due_s:
+        return Ruling(because=f"{_path(pod)} is ready and not in Slurm")
+    message = (
+        f"Slurm has no node {host.name}, and slurmd registers only once:"
+        " sunk-sync makes the Pod anew"
+    )
+    return Ruling(
+        (
+            RemakePod(reference_of(pod)),
+            RecordEvent(reference_of(pod), "Warning", EVENT_NOT_REGISTERED, message),
+        ),
+        f"{_path(pod)} ends: its record vanished from Slurm",
+    )
+
+
+def _path(pod: SlurmdPod) -> str:
+    return f"Pod {pod.namespace}/{pod.name}"

@@ -1,0 +1,46 @@
+"""Delete a condemned Pod of a NodeSet once nothing needs it (N8)."""
+
+from sunk_sync.core.model.actions import DeletePod
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import SlurmdPod, reference_of
+from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.translate.node_states import is_busy, is_drained
+from sunk_sync.core.views.host import Host
+from sunk_sync.core.views.node_set import cause_of
+
+
+def part(host: Host, *_: Configuration | float) -> Ruling:
+    """Delete a condemned Pod that is drained or never registered.
+
+    `drained` is the proof of the rule `retire`: a read that began after the drain showed no job. A
+    Pod without a record in Slurm runs no job, if a listing shows so that began after the newest
+    facts about the Pod.
+    """
+    pod = host.pod
+    if pod is None or pod.terminating or host.blind or cause_of(pod) is None:
+        return QUIET
+    if host.slurm_node is not None:
+        return _drained(host, pod)
+    if not host.slurm_listed:
+        return QUIET
+    if host.slurm_read_s <= host.pod_changed_s:
+        return Ruling(because="waiting for a listing of Slurm nodes")
+    return _delete(pod, "never registered in Slurm", drained=False)
+
+
+def _drained(host: Host, pod: SlurmdPod) -> Ruling:
+    record = host.slurm_node
+    assert record is not None
+    if not pod.drained or record.assumed:
+        return QUIET
+    if not is_drained(record.state) or is_busy(record.state):
+        return QUIET
+    return _delete(pod, "drained and idle", drained=True)
+
+
+def _delete(pod: SlurmdPod, state: str, *, drained: bool) -> Ruling:
+    why = pod.pending_deletion or ""
+    return Ruling(
+        (DeletePod(reference_of(pod), why, drained=drained),),
+        f"Pod {pod.namespace}/{pod.name} ends ({why}): {state}",
+    )

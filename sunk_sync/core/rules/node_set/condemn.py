@@ -1,0 +1,152 @@
+"""Choose the Pods that must go, and mark them with the annotation pending-deletion (N6, N9, N12).
+
+The annotation is the only memory: it drains the Slurm node (S6), and the rule `part` deletes the
+Pod once it is drained. Who is condemned stays so, unless the reason is gone.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from sunk_sync.core.model.actions import Condemn
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import reference_of
+from sunk_sync.core.model.node_set import Cause, NodeSet
+from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.views.node_set import (
+    NodeSetView,
+    Slot,
+    available_s,
+    cause_of,
+    condemnation,
+    is_available,
+    is_registered,
+    is_slot_busy,
+    is_slot_drained,
+)
+
+Causes = dict[str, Cause | None]
+"""Name of the slot → why its Pod must go; None: it stays."""
+
+
+def condemn(view: NodeSetView, _: Configuration, now: float) -> Ruling:
+    """Write the annotation where it differs from what is wanted; never while Slurm is unreadable.
+
+    An unreadable Slurm also hides who is busy (N24): policy holds these writes back.
+    """
+    if view.plan.problem or not (view.kube_listed and view.slurm_listed) or view.blind:
+        return QUIET
+    slots = [slot for slot in view.slots if not slot.pod.terminating]
+    wanted = _wanted(view.spec, slots, view.slots, now)
+    wants = tuple(_changes(view.spec, slots, wanted))
+    again_s = _next_available_s(view, now) if set(wanted.values()) & {"update"} or wants else None
+    if not wants:
+        return Ruling(look_again_s=again_s) if again_s is not None else QUIET
+    return Ruling(wants, _because(view.spec, wants), again_s)
+
+
+def _wanted(spec: NodeSet, slots: Sequence[Slot], every: Sequence[Slot], now: float) -> Causes:
+    if spec.deleting:
+        cause: Cause | None = None if spec.orphan else "deletion"
+        return {slot.name: cause for slot in slots}
+    leaving = _surplus(spec, slots)
+    causes: Causes = {slot.name: None for slot in slots}
+    causes.update(dict.fromkeys(leaving, "scale-in"))
+    staying = [slot for slot in slots if slot.name not in leaving]
+    causes.update(_replaced(spec, staying, every, now))
+    return causes
+
+
+def _surplus(spec: NodeSet, slots: Sequence[Slot]) -> list[str]:
+    """Return the names of Pods beyond the desired number: those condemned already, then by rank.
+
+    If fewer must go than are condemned, those stay that have lost least.
+    """
+    number = max(len(slots) - spec.replicas, 0)
+    condemned = [slot for slot in slots if cause_of(slot.pod) == "scale-in"]
+    others = [slot for slot in slots if cause_of(slot.pod) != "scale-in"]
+    condemned.sort(key=lambda slot: (not is_slot_drained(slot), _rank(slot)))
+    others.sort(key=_rank)
+    return [slot.name for slot in (*condemned, *others)[:number]]
+
+
+def _rank(slot: Slot) -> tuple[object, ...]:
+    """Sort slots by what their end costs, the cheapest first (N6)."""
+    pod, record = slot.pod, slot.slurm_node
+    return (
+        bool(pod.node_name),
+        pod.ready and not pod.finished,
+        is_registered(slot),
+        cause_of(pod) is None,
+        not (record is not None and "DRAIN" in record.state),
+        is_slot_busy(slot),
+        -slot.ordinal,
+        slot.name,
+    )
+
+
+def _replaced(spec: NodeSet, slots: Sequence[Slot], every: Sequence[Slot], now: float) -> Causes:
+    """Return the Pods to replace, within the budget of unavailable ones (N12).
+
+    A condemned Pod counts as unavailable from the start. One that is of no use costs nothing.
+    """
+    kept = [one for one in every if cause_of(one.pod) is None]
+    left = budget(spec) - spec.replicas + sum(is_available(one, spec, now=now) for one in kept)
+    causes: Causes = {}
+    for slot in sorted(slots, key=lambda slot: (cause_of(slot.pod) is None, *_rank(slot))):
+        cause = _reason(spec, slot)
+        if cause is None:
+            continue
+        if cause_of(slot.pod) is None and _costs(slot):
+            if left <= 0:
+                continue
+            left -= is_available(slot, spec, now=now)
+        causes[slot.name] = cause
+    return causes
+
+
+def _costs(slot: Slot) -> bool:
+    """Whether jobs can use the Pod, or perhaps can: it is ready, and its record not read yet."""
+    return slot.pod.ready and (slot.slurm_node is None or is_registered(slot))
+
+
+def budget(spec: NodeSet) -> int:
+    """Return how many of the desired Pods may be unavailable during an update."""
+    strategy = spec.strategy
+    if not strategy.percent:
+        return strategy.unavailable
+    return max(spec.replicas * strategy.unavailable // 100, 1)
+
+
+def _reason(spec: NodeSet, slot: Slot) -> Cause | None:
+    """Return why the Pod must be made again, or None."""
+    if slot.stale:
+        return "registration"
+    if slot.outdated and spec.strategy.type == "RollingUpdate":
+        return "update"
+    return None
+
+
+def _changes(spec: NodeSet, slots: Sequence[Slot], wanted: Causes) -> Iterator[Condemn]:
+    """Yield the writes; a pending deletion that a user asked for stays."""
+    for slot in slots:
+        pod, cause = slot.pod, wanted[slot.name]
+        ours, text = cause_of(pod), condemnation(cause, spec) if cause else ""
+        asked_by_user = pod.pending_deletion is not None and ours is None
+        if asked_by_user or (pod.pending_deletion or "") == text:
+            continue
+        yield Condemn(reference_of(pod), text)
+
+
+def _next_available_s(view: NodeSetView, now: float) -> float | None:
+    """Return when a Pod that is ready becomes available: time alone frees the budget."""
+    times = [available_s(slot, view.spec) for slot in view.slots if slot.pod.ready]
+    return min([time for time in times if time > now], default=None)
+
+
+def _because(spec: NodeSet, wants: Sequence[Condemn]) -> str:
+    ends = [one for one in wants if one.why]
+    released = len(wants) - len(ends)
+    texts: list[tuple[bool, Callable[[], str]]] = [
+        (bool(ends), lambda: f"{len(ends)} Pods must go: {ends[0].why}"),
+        (bool(released), lambda: f"{released} Pods stay after all"),
+    ]
+    return f"{spec.path}: " + "; ".join(text() for holds, text in texts if holds)

@@ -1,0 +1,59 @@
+"""Make the Pods that are missing (N1, N21, N22, N24)."""
+
+from sunk_sync.core.model.actions import CreatePod
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import reference_of
+from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.views.node_set import NodeSetView, Vacancy
+
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 300.0
+
+
+def populate(view: NodeSetView, _: Configuration, now: float) -> Ruling:
+    """Make one Pod for each free name. A Pod that failed is made again after a pause.
+
+    A name waits while an older record with another shape has it: slurmd could not change the
+    record (N4). Slurm need not be readable: a new Pod takes nothing away.
+    """
+    spec = view.spec
+    if view.plan.problem or spec.deleting or not spec.held or not view.kube_listed:
+        return QUIET
+    if not view.vacancies:
+        return QUIET
+    wants, times, waits = [], [], []
+    for vacancy in view.vacancies:
+        ends_s = pause_ends_s(vacancy)
+        if why := _why_not(vacancy, view):
+            waits.append(f"{vacancy.name}: {why}")
+        elif now < ends_s:
+            times.append(ends_s)
+            waits.append(f"{vacancy.name}: it failed")
+        else:
+            wants.append(CreatePod(reference_of(spec), vacancy.name, spec, view.plan))
+    because = f"{len(view.vacancies)} Pods are missing"
+    if waits:
+        because += f", {len(waits)} of them wait ({waits[0]})"
+    return Ruling(tuple(wants), because, min(times, default=None))
+
+
+def pause_ends_s(vacancy: Vacancy) -> float:
+    """Return when the Pod may be made: 1 s after the first failure, twice as long after each."""
+    failures = vacancy.failures
+    if failures is None:
+        return 0.0
+    pause_s: float = FIRST_PAUSE_S * 2 ** min(failures.count - 1, 16)
+    return failures.last_s + min(pause_s, LONGEST_PAUSE_S)
+
+
+def _why_not(vacancy: Vacancy, view: NodeSetView) -> str:
+    if vacancy.taken:
+        return f"{vacancy.taken} has its name"
+    record = vacancy.record
+    if record is None:
+        return ""
+    if record.stamp is None or record.stamp.node_set != view.plan.stamp.node_set:
+        return "Slurm has another node of this name"
+    if record.stamp.shape != view.plan.stamp.shape:
+        return "its older record in Slurm must go first"
+    return ""

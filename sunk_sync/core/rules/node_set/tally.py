@@ -1,0 +1,160 @@
+"""Show in the status of a NodeSet how many Pods are made, ready, registered and in use (N2)."""
+
+from collections.abc import Sequence
+
+from sunk_sync.core.model.actions import SetStatus
+from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import reference_of
+from sunk_sync.core.model.node_set import Counts, NodeSet
+from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.translate.node_states import is_drained
+from sunk_sync.core.views.node_set import (
+    NodeSetView,
+    Slot,
+    available_s,
+    is_available,
+    is_registered,
+    is_slot_busy,
+)
+
+PATIENCE_S = 60.0
+"""A Pod that is not ready for so long holds the NodeSet up."""
+NAMED = 3
+"""Pods that a condition names."""
+
+
+def tally(view: NodeSetView, _: Configuration, now: float) -> Ruling:
+    """Set the status if it differs. While Slurm is unreadable the numbers from Slurm stay."""
+    spec = view.spec
+    if not view.kube_listed or not view.slurm_listed:
+        return QUIET
+    counts = _counts(view, now)
+    conditions = _conditions(view, counts, now)
+    again_s = _next_change_s(view, now)
+    shown = (spec.counts, spec.conditions, spec.observed_generation, spec.shown_revision)
+    if shown == (counts, conditions, spec.generation, view.plan.revision):
+        return Ruling(look_again_s=again_s) if again_s is not None else QUIET
+    status = SetStatus(reference_of(spec), spec, view.plan.revision, counts, conditions)
+    return Ruling((status,), "", again_s)
+
+
+def _counts(view: NodeSetView, now: float) -> Counts:
+    spec, slots = view.spec, view.slots
+    return Counts(
+        desired=0 if spec.deleting else spec.replicas,
+        replicas=len(slots),
+        ready=sum(slot.pod.ready for slot in slots),
+        registered=sum(is_registered(slot) for slot in slots),
+        updated=sum(not slot.outdated for slot in slots),
+        available=sum(is_available(slot, spec, now=now) for slot in slots),
+        idle=sum(_is_idle(slot) for slot in slots),
+        allocated=sum(is_slot_busy(slot) for slot in slots),
+        draining=sum(_is_draining(slot) for slot in slots),
+        down=sum(_is_down(slot) for slot in slots),
+    )
+
+
+def _is_idle(slot: Slot) -> bool:
+    return is_registered(slot) and not is_slot_busy(slot) and not _is_draining(slot)
+
+
+def _is_draining(slot: Slot) -> bool:
+    return slot.slurm_node is not None and is_drained(slot.slurm_node.state)
+
+
+def _is_down(slot: Slot) -> bool:
+    record = slot.slurm_node
+    return record is not None and not record.state.isdisjoint(("DOWN", "NOT_RESPONDING"))
+
+
+def _conditions(view: NodeSetView, counts: Counts, now: float) -> tuple[Condition, ...]:
+    """Return the conditions, sorted by type."""
+    if view.plan.problem:
+        return (Condition("Progressing", "False", "InvalidNodeSet", view.plan.problem),)
+    return (_available(counts), _progressing(view, counts, now))
+
+
+def _available(counts: Counts) -> Condition:
+    message = f"{counts.available} of {counts.desired} Pods are registered in Slurm and available"
+    if counts.available >= counts.desired:
+        return Condition("Available", "True", "AllAvailable", message)
+    return Condition("Available", "False", "TooFew", message)
+
+
+def _progressing(view: NodeSetView, counts: Counts, now: float) -> Condition:
+    for reason, found in (
+        ("PodsFail", _failures(view)),
+        ("NameTaken", _taken(view)),
+        ("InvalidRegistration", _invalid(view)),
+        ("PodsNotReady", _not_ready(view, now)),
+    ):
+        if found:
+            names = [name for name, _ in found]
+            return Condition("Progressing", "False", reason, f"{_named(names)}: {found[0][1]}")
+    outdated = counts.replicas - counts.updated
+    if counts.replicas == counts.desired == counts.available and not outdated:
+        return Condition("Progressing", "True", "Complete", "nothing is left to do")
+    return Condition("Progressing", "True", "Working", _work(view.spec, counts, outdated))
+
+
+Troubles = Sequence[tuple[str, str]]
+"""Name of a Pod, and what is wrong with it."""
+
+
+def _failures(view: NodeSetView) -> Troubles:
+    """Return Pods that failed, or that the API server refused (N21)."""
+    return [(one.name, one.failures.why) for one in view.vacancies if one.failures is not None]
+
+
+def _taken(view: NodeSetView) -> Troubles:
+    """Return names that somebody else has, in Kubernetes or in Slurm (N22)."""
+    free = [(one.name, f"{one.taken} has this name") for one in view.vacancies if one.taken]
+    foreign = [slot.name for slot in view.slots if slot.slurm_node is not None and not slot.own]
+    return [*free, *((name, "Slurm has a node of this name of somebody else") for name in foreign)]
+
+
+def _invalid(view: NodeSetView) -> Troubles:
+    """Return Pods whose registration Slurm does not accept (T9)."""
+    return [
+        (slot.name, slot.slurm_node.reason or "Slurm gives no reason")
+        for slot in view.slots
+        if slot.slurm_node is not None and "INVALID_REG" in slot.slurm_node.state
+    ]
+
+
+def _not_ready(view: NodeSetView, now: float) -> Troubles:
+    """Return Pods that do not become ready, with the words of the kubelet (N13)."""
+    return [
+        (slot.name, slot.pod.waiting or _place(slot))
+        for slot in view.slots
+        if not slot.pod.ready and not slot.pod.terminating and now >= slot.since_s + PATIENCE_S
+    ]
+
+
+def _place(slot: Slot) -> str:
+    node = slot.pod.node_name
+    return f"not ready on Node {node}" if node else "no Node takes the Pod"
+
+
+def _work(spec: NodeSet, counts: Counts, outdated: int) -> str:
+    parts = [
+        (counts.desired - counts.replicas, "to make"),
+        (counts.replicas - counts.desired, "to end"),
+        (outdated, "with an older template"),
+        (counts.replicas - counts.registered, "not registered in Slurm yet"),
+    ]
+    texts = [f"{number} Pods {what}" for number, what in parts if number > 0]
+    return ", ".join(texts) or f"waiting until Pods are ready for {spec.min_ready_s:g} s"
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+def _next_change_s(view: NodeSetView, now: float) -> float | None:
+    """Return when time alone changes the status: a Pod becomes available, or is late."""
+    ready = [available_s(slot, view.spec) for slot in view.slots if slot.pod.ready]
+    late = [slot.since_s + PATIENCE_S for slot in view.slots if not slot.pod.ready]
+    return min([time for time in (*ready, *late) if time > now], default=None)

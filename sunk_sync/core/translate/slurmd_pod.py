@@ -1,0 +1,81 @@
+"""The Pod that sunk-sync makes for a NodeSet (N1).
+
+The template of the NodeSet stays as it is. sunk-sync adds its labels, the owner, the host name, the
+subdomain, three tolerations, and the arguments -Z, -N and --conf of container slurmd.
+"""
+
+from typing import Any
+
+import msgspec
+
+from sunk_sync.core.model import names
+from sunk_sync.core.model.node_set import API_VERSION, NodeSet, Plan
+from sunk_sync.core.translate.slurmd_options import conf_of
+
+COMPONENT_LABEL = "app.kubernetes.io/component"
+SLURMD = "slurmd"
+TOLERATED = (
+    "node.kubernetes.io/unschedulable",
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unreachable",
+)
+"""A cordoned Node, or one that is silent for a while, keeps its slurmd: sunk-sync drains it."""
+
+
+def slurmd_pod(spec: NodeSet, plan: Plan, *, name: str) -> dict[str, Any]:
+    """Return the Pod of this name as the API server takes it."""
+    template = msgspec.json.decode(spec.template)
+    metadata = template.get("metadata") or {}
+    pod = dict(template.get("spec") or {})
+    pod["hostname"] = name
+    pod["subdomain"] = spec.name
+    pod["tolerations"] = [*(pod.get("tolerations") or ()), *_tolerations()]
+    pod["containers"] = [_container(one, spec, plan, name) for one in pod.get("containers") or ()]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": spec.namespace,
+            "labels": {**(metadata.get("labels") or {}), **labels_of(spec, plan)},
+            "annotations": metadata.get("annotations") or {},
+            "ownerReferences": [_owner(spec)],
+        },
+        "spec": pod,
+    }
+
+
+def labels_of(spec: NodeSet, plan: Plan) -> dict[str, str]:
+    return {
+        COMPONENT_LABEL: SLURMD,
+        names.LABEL_NODESET: spec.name,
+        names.LABEL_REVISION: plan.revision,
+        names.LABEL_SHAPE: plan.stamp.shape,
+    }
+
+
+def selector_of(spec: NodeSet) -> str:
+    """Return the selector of its Pods, for the scale subresource."""
+    return f"{COMPONENT_LABEL}={SLURMD},{names.LABEL_NODESET}={spec.name}"
+
+
+def _owner(spec: NodeSet) -> dict[str, Any]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "NodeSet",
+        "name": spec.name,
+        "uid": spec.uid,
+        "controller": True,
+    }
+
+
+def _tolerations() -> list[dict[str, str]]:
+    return [{"key": key, "operator": "Exists"} for key in TOLERATED]
+
+
+def _container(container: dict[str, Any], spec: NodeSet, plan: Plan, name: str) -> dict[str, Any]:
+    if container.get("name") != SLURMD:
+        return container
+    conf = conf_of(plan.registration, name=spec.name, stamp=plan.stamp)
+    added = ["-Z", "-N", name, "--conf", conf]
+    return {**container, "args": [*(container.get("args") or ()), *added]}

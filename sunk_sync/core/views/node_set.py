@@ -1,0 +1,111 @@
+"""The view of one NodeSet: its Pods with their records in Slurm, and the names that are free."""
+
+from msgspec import Struct
+
+from sunk_sync.core.model.facts import SlurmdPod, SlurmNode
+from sunk_sync.core.model.node_set import Cause, NodeSet, Plan
+from sunk_sync.core.translate.node_states import is_busy, is_drained, is_ours
+
+OF_NODE_SET = " of NodeSet "
+CAUSES: tuple[Cause, ...] = ("scale-in", "update", "registration", "deletion")
+
+
+class Failures(Struct, frozen=True, gc=False):
+    """Pods of one name that failed, or that the API server refused (N21)."""
+
+    count: int
+    """In a row."""
+    last_s: float
+    why: str
+
+
+class Slot(Struct, frozen=True, kw_only=True, gc=False):
+    """One Pod of a NodeSet. Its name is also the name of its Slurm node."""
+
+    name: str
+    ordinal: int
+    """-1: the name has none."""
+    pod: SlurmdPod
+    since_s: float
+    """Since when the Pod is ready, or not ready."""
+    slurm_node: SlurmNode | None = None
+    own: bool = False
+    """A slurmd of this NodeSet made the record, and nobody else."""
+    stale: bool = False
+    """It made it with other options than the Pod has (N4)."""
+    outdated: bool = False
+    """The Pod has another revision than the NodeSet."""
+
+
+class Vacancy(Struct, frozen=True, kw_only=True, gc=False):
+    """A free name, for a Pod that is to be made."""
+
+    name: str
+    taken: str = ""
+    """Another object that has the name, or empty (N22, N29)."""
+    record: SlurmNode | None = None
+    """A record in Slurm from before."""
+    failures: Failures | None = None
+
+
+class NodeSetView(Struct, frozen=True, kw_only=True, gc=False):
+    spec: NodeSet
+    plan: Plan
+    slots: tuple[Slot, ...] = ()
+    """By ordinal."""
+    vacancies: tuple[Vacancy, ...] = ()
+    """The lowest free ordinals, as many as Pods are missing."""
+    records_left: int = 0
+    """Records of this NodeSet in Slurm without a Pod."""
+    kube_listed: bool = False
+    slurm_listed: bool = False
+    blind: bool = False
+    """sunk-sync could not read Slurm for a minute."""
+
+
+def condemnation(cause: Cause, spec: NodeSet) -> str:
+    """Return the text of the annotation pending-deletion, which users read in `sinfo -R`."""
+    return f"{cause}{OF_NODE_SET}{spec.name}"
+
+
+def cause_of(pod: SlurmdPod) -> Cause | None:
+    """Return why sunk-sync wants the Pod to go; None: it does not."""
+    cause, found, _ = (pod.pending_deletion or "").partition(OF_NODE_SET)
+    if not (found and pod.owner):
+        return None
+    return next((one for one in CAUSES if one == cause), None)
+
+
+def leaves(pod: SlurmdPod) -> bool:
+    """Whether no Pod of this name follows: it is not one of the desired any more."""
+    return cause_of(pod) in ("scale-in", "deletion")
+
+
+def is_registered(slot: Slot) -> bool:
+    """Whether the Pod is ready and its own record answers (N2)."""
+    record = slot.slurm_node
+    if record is None or not slot.pod.ready or not slot.own or slot.stale:
+        return False
+    return record.state.isdisjoint(("DOWN", "NOT_RESPONDING", "INVALID_REG"))
+
+
+def is_available(slot: Slot, spec: NodeSet, *, now: float) -> bool:
+    """Whether jobs can use it; sunk-sync counts the others against the budget of an update."""
+    if not is_registered(slot) or slot.pod.terminating or now < available_s(slot, spec):
+        return False
+    assert slot.slurm_node is not None
+    return not is_ours(slot.slurm_node)
+
+
+def available_s(slot: Slot, spec: NodeSet) -> float:
+    """Return when a Pod that stays ready counts as available."""
+    return slot.since_s + spec.min_ready_s
+
+
+def is_slot_busy(slot: Slot) -> bool:
+    return slot.slurm_node is not None and is_busy(slot.slurm_node.state)
+
+
+def is_slot_drained(slot: Slot) -> bool:
+    record = slot.slurm_node
+    return record is not None and is_drained(record.state) and not is_busy(record.state)

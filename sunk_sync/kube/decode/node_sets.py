@@ -1,0 +1,98 @@
+"""NodeSets from their wire shape to facts."""
+
+from sys import intern
+
+from sunk_sync.core.model.node_set import (
+    FINALIZER,
+    ORPHAN_FINALIZER,
+    Counts,
+    Gres,
+    NodeSet,
+    Registration,
+    UpdateStrategy,
+)
+from sunk_sync.core.translate.quantity import amounts_of, counted, nanos
+from sunk_sync.kube.decode import wire_node_sets as wires
+from sunk_sync.kube.decode.strings import condition, cut
+
+SLURMD = "slurmd"
+"""Name of the container that runs slurmd."""
+MIB = 1 << 20
+PERCENT = "%"
+
+
+def node_set_row(wire: wires.WireNodeSet) -> NodeSet:
+    """Raise one of BAD_BYTES if a value has no meaning."""
+    meta, spec, status = wire.metadata, wire.spec, wire.status
+    conditions = sorted(status.conditions or (), key=lambda one: one.type)
+    return NodeSet(
+        namespace=intern(meta.namespace),
+        name=intern(meta.name),
+        uid=meta.uid,
+        generation=meta.generation,
+        deleting=meta.deletion_timestamp is not None,
+        held=FINALIZER in (meta.finalizers or ()),
+        orphan=ORPHAN_FINALIZER in (meta.finalizers or ()),
+        replicas=1 if spec.replicas is None else spec.replicas,
+        prefix=spec.pod_name_prefix or meta.name,
+        padding=spec.ordinal_padding,
+        template=bytes(spec.template),
+        limits=_limits(bytes(spec.template)),
+        registration=_registration(spec),
+        strategy=_strategy(spec.update_strategy),
+        min_ready_s=float(spec.min_ready_seconds),
+        counts=_counts(status),
+        observed_generation=status.observed_generation,
+        shown_revision=status.revision,
+        shown_selector=cut(status.selector),
+        conditions=tuple([condition(one) for one in conditions]),
+        changed_at=tuple([one.last_transition_time or "" for one in conditions]),
+    )
+
+
+def _limits(template: bytes) -> tuple[tuple[str, int], ...]:
+    for container in wires.decode_template(template).spec.containers:
+        if container.name == SLURMD:
+            amounts = amounts_of(container.resources.limits)
+            counts = ((name, counted(name, amount)) for name, amount in amounts.items())
+            return tuple(sorted(counts))
+    return ()
+
+
+def _registration(spec: wires.WireSpec) -> Registration:
+    gres = spec.gres
+    return Registration(
+        cpus=spec.cpus,
+        memory_mib=_mib(spec.memory),
+        reserved_cores=spec.reserved.cores,
+        reserved_mib=_mib(spec.reserved.memory),
+        gres=None if gres is None else tuple(Gres(one.name, one.count, one.type) for one in gres),
+        weight=spec.weight,
+        extra=cut(spec.extra_conf),
+    )
+
+
+def _mib(quantity: str) -> int:
+    return counted("memory", nanos(quantity)) // MIB
+
+
+def _strategy(wire: wires.WireStrategy) -> UpdateStrategy:
+    given = wire.rolling_update.max_unavailable
+    if isinstance(given, int):
+        return UpdateStrategy(wire.type, max(given, 1), percent=False)
+    return UpdateStrategy(wire.type, int(given.removesuffix(PERCENT)), percent=True)
+
+
+def _counts(status: wires.WireStatus) -> Counts:
+    return Counts(
+        desired=status.desired,
+        replicas=status.replicas,
+        ready=status.ready,
+        registered=status.registered,
+        updated=status.updated,
+        available=status.available,
+        idle=status.idle,
+        allocated=status.allocated,
+        draining=status.draining,
+        down=status.down,
+    )

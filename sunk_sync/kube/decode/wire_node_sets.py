@@ -1,0 +1,101 @@
+"""Wire shape of NodeSets, with the fields that rules read."""
+
+from typing import Literal
+
+import msgspec
+from msgspec import Raw, Struct
+
+from sunk_sync.kube.decode.wire_hosts import WireCondition
+
+EMPTY = Raw(b"{}")
+
+
+class WireMeta(Struct, gc=False, frozen=True, rename="camel"):
+    resource_version: str
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    generation: int = 0
+    deletion_timestamp: str | None = None
+    finalizers: list[str] | None = None
+
+
+class WireReserved(Struct, gc=False, frozen=True):
+    cores: int = 0
+    memory: str = "0"
+
+
+class WireGres(Struct, gc=False, frozen=True):
+    name: str
+    count: int
+    type: str = ""
+
+
+class WireRollingUpdate(Struct, gc=False, frozen=True, rename="camel"):
+    max_unavailable: int | str = "25%"
+
+
+class WireStrategy(Struct, gc=False, frozen=True, rename="camel"):
+    type: Literal["RollingUpdate", "OnDelete"] = "RollingUpdate"
+    rolling_update: WireRollingUpdate = WireRollingUpdate()
+
+
+class WireSpec(Struct, gc=False, frozen=True, rename="camel"):
+    template: Raw = EMPTY
+    replicas: int | None = None
+    pod_name_prefix: str = ""
+    ordinal_padding: int = 0
+    cpus: int = 0
+    memory: str = "0"
+    reserved: WireReserved = WireReserved()
+    gres: list[WireGres] | None = None
+    weight: int = 1
+    extra_conf: str = ""
+    update_strategy: WireStrategy = WireStrategy()
+    min_ready_seconds: int = 0
+
+
+class WireStatus(Struct, gc=False, frozen=True, rename="camel"):
+    observed_generation: int = 0
+    revision: str = ""
+    selector: str = ""
+    desired: int = 0
+    replicas: int = 0
+    ready: int = 0
+    registered: int = 0
+    updated: int = 0
+    available: int = 0
+    idle: int = 0
+    allocated: int = 0
+    draining: int = 0
+    down: int = 0
+    conditions: list[WireCondition] | None = None
+
+
+class WireNodeSet(Struct, gc=False, frozen=True):
+    metadata: WireMeta
+    kind: str = "NodeSet"
+    spec: WireSpec = WireSpec()
+    status: WireStatus = WireStatus()
+
+
+class WireLimits(Struct, gc=False, frozen=True):
+    limits: dict[str, str | int | float] | None = None
+
+
+class WireTemplateContainer(Struct, gc=False, frozen=True):
+    name: str = ""
+    resources: WireLimits = WireLimits()
+
+
+class WireTemplateSpec(Struct, gc=False, frozen=True):
+    containers: list[WireTemplateContainer] = []
+
+
+class WireTemplate(Struct, gc=False, frozen=True):
+    """The part of a template that decides what slurmd registers."""
+
+    spec: WireTemplateSpec = WireTemplateSpec()
+
+
+decode_template = msgspec.json.Decoder(WireTemplate).decode

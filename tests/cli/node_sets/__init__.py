@@ -1,0 +1,1 @@
+"""NodeSets of other operators as their users write them, and what becomes of each."""

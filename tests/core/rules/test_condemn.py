@@ -1,0 +1,198 @@
+"""Rows N6, N9, N12, N13, N15, N23, N24: which Pods must go, and when they stay after all."""
+
+from typing import Any
+
+import pytest
+
+from sunk_sync.core.model.actions import Condemn
+from sunk_sync.core.model.facts import Lost
+from sunk_sync.core.model.node_set import UpdateStrategy
+from tests.kit.build import Core
+from tests.kit.node_sets import (
+    LARGER,
+    NEWER,
+    OTHER_STAMP,
+    condemned,
+    members,
+    node_set,
+    record,
+    set_pod,
+    status,
+    wants,
+)
+
+IN = "scale-in of NodeSet cpu"
+UPDATE = "update of NodeSet cpu"
+REGISTRATION = "registration of NodeSet cpu"
+DELETION = "deletion of NodeSet cpu"
+ONE_BY_ONE = UpdateStrategy("RollingUpdate", 1, percent=False)
+OLD = node_set(4)
+NEW = node_set(4, template=NEWER, strategy=ONE_BY_ONE)
+
+
+def a(ordinal: int, state: str = "IDLE", **fields: Any) -> list[Any]:
+    """Make the Pod and the record of one slot."""
+    return [set_pod(ordinal, **fields), record(ordinal, state)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ([*a(0), *a(1), set_pod(2, node_name="", ready=False)], "it has no Node yet"),
+        ([*a(0), *a(1), *a(2, ready=False)], "it is not ready"),
+        ([*a(0), *a(1), set_pod(2)], "it is not registered"),
+        ([*a(0), *a(1), *a(2, "DOWN")], "its node is down"),
+        ([*a(0), *a(1), *a(2, pending_deletion=UPDATE)], "it must go in any case"),
+        ([*a(0), *a(1), *a(2, "IDLE+DRAIN")], "it is drained"),
+        ([*a(0, "ALLOCATED"), *a(1, "MIXED"), *a(2)], "it is idle"),
+        ([*a(0), *a(1), *a(2)], "it has the highest ordinal"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_the_pod_that_costs_least_goes_first_N6(rows: list[Any], why: str, place: int) -> None:
+    """Whatever its ordinal is, except in the last case."""
+    if why != "it has the highest ordinal":
+        rows = [_moved(row, place) for row in rows]
+        expected = f"cpu-{place}"
+    else:
+        expected = "cpu-2"
+    assert condemned(Core(node_set(2), *rows)) == {expected: IN}
+
+
+def _moved(row: Any, place: int) -> Any:
+    """Let slot 2 and slot `place` change their names."""
+    number = {"cpu-2": place, f"cpu-{place}": 2}.get(row.name)
+    if number is None:
+        return row
+    fresh = set_pod(number) if hasattr(row, "uid") else record(number)
+    keep = ("name", "uid", "node_name", "slurm_node", "comment")
+    fields = {name: getattr(row, name) for name in row.__struct_fields__}
+    fields.update({name: getattr(fresh, name) for name in keep if hasattr(fresh, name)})
+    if getattr(row, "node_name", "x") == "":
+        fields["node_name"] = ""
+    return type(row)(**fields)
+
+
+def test_who_is_condemned_stays_so_and_nobody_else_follows_N6() -> None:
+    busy = a(0, "ALLOCATED+DRAIN", pending_deletion=IN)
+    assert condemned(Core(node_set(2), *busy, *a(1), *a(2))) == {}
+
+
+def test_if_replicas_rise_again_the_condemnation_is_taken_back_N9() -> None:
+    rows = [*a(0), *a(1, "IDLE+DRAIN", pending_deletion=IN), *a(2, "MIXED", pending_deletion=IN)]
+    assert condemned(Core(node_set(3), *rows)) == {"cpu-1": "", "cpu-2": ""}
+    assert condemned(Core(node_set(2), *rows)) == {"cpu-2": ""}, "the drained one goes on"
+
+
+def test_a_deletion_that_a_user_asked_for_is_not_taken_back_N9() -> None:
+    assert condemned(Core(node_set(3), *a(0), *a(1, pending_deletion="mine"), *a(2))) == {}
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([*a(0), *a(1), *a(2), *a(3)], {"cpu-3"}),
+        ([*a(0), *a(1), *a(2), *a(3, "MIXED")], {"cpu-2"}),
+        ([*a(0), *a(1), *a(2), *a(3, ready=False)], {"cpu-3"}),
+        ([*a(0, ready=False), *a(1), *a(2), *a(3, ready=False)], {"cpu-0", "cpu-3"}),
+        ([*a(0), *a(1, "DOWN"), *a(2), *a(3, "IDLE+INVALID_REG")], {"cpu-1", "cpu-3"}),
+        ([set_pod(0), set_pod(1), set_pod(2), set_pod(3)], set()),
+        ([*a(0), *a(1), *a(2), *a(3, terminating=True)], set()),
+        ([*a(0), *a(1), *a(2, pending_deletion=UPDATE), *a(3)], set()),
+        ([*a(0), *a(1), *a(2)], set()),
+    ],
+    ids=[
+        "one at a time",
+        "an idle one first",
+        "a broken one costs nothing",
+        "two broken ones cost nothing",
+        "one that Slurm does not accept costs nothing",
+        "ready ones may register at any moment",
+        "a terminating one takes the budget",
+        "one that is condemned takes the budget before it is drained",
+        "one that is missing takes the budget",
+    ],
+)
+def test_an_update_replaces_within_its_budget_N12(rows: list[Any], expected: set[str]) -> None:
+    found = condemned(Core(NEW, *rows))
+    assert found == dict.fromkeys(expected, UPDATE)
+
+
+def test_new_pods_that_do_not_become_ready_stop_the_update_N13() -> None:
+    """maxUnavailable 1: the one that is made already is the only one that suffers."""
+    made_new = set_pod(3, NEW, ready=False, waiting="ImagePullBackOff: no such image")
+    core = Core(NEW, *a(0), *a(1), *a(2), made_new)
+    assert condemned(core) == {}
+    core.wait(600.0)
+    assert condemned(core) == {}
+    condition = wants(core)[0].conditions[-1]
+    assert (condition.status, condition.reason) == ("False", "PodsNotReady")
+    assert condition.message == "cpu-3: ImagePullBackOff: no such image"
+
+
+@pytest.mark.parametrize(
+    ("replicas", "unavailable", "percent", "number"),
+    [(4, 1, False, 1), (4, 3, False, 3), (4, 25, True, 1), (8, 25, True, 2), (2, 10, True, 1)],
+)
+def test_the_budget_is_a_number_or_a_share_but_at_least_one_N12(
+    replicas: int, unavailable: int, percent: bool, number: int
+) -> None:
+    strategy = UpdateStrategy("RollingUpdate", unavailable, percent=percent)
+    spec = node_set(replicas, template=NEWER, strategy=strategy)
+    rows = [one for ordinal in range(replicas) for one in a(ordinal)]
+    assert len(condemned(Core(spec, *rows))) == number
+
+
+def test_with_on_delete_no_pod_is_replaced_N15() -> None:
+    spec = node_set(2, template=NEWER, strategy=UpdateStrategy("OnDelete"))
+    assert condemned(Core(spec, *a(0), *a(1))) == {}
+
+
+def test_a_template_that_is_put_back_stops_the_update_N12() -> None:
+    rows = [*a(0), *a(1, "MIXED+DRAIN", pending_deletion=UPDATE)]
+    assert condemned(Core(node_set(2), *rows)) == {"cpu-1": ""}
+
+
+def test_a_change_of_the_number_alone_restarts_no_pod_N14() -> None:
+    assert condemned(Core(node_set(9), *members(0, 1, 2))) == {}
+
+
+def test_min_ready_seconds_delay_the_next_replacement_N12() -> None:
+    spec = node_set(2, template=NEWER, strategy=ONE_BY_ONE, min_ready_s=30.0)
+    core = Core(spec, set_pod(0, spec), record(0, spec=spec), *a(1))
+    assert condemned(core) == {}
+    core.wait(30.0)
+    assert condemned(core) == {"cpu-1": UPDATE}
+
+
+def test_a_record_of_another_shape_is_made_anew_N4() -> None:
+    """Its Pod has the new options, but slurmd could not change the record."""
+    spec = node_set(2, registration=LARGER, strategy=ONE_BY_ONE)
+    rows: list[Any] = [set_pod(0, spec), record(0), set_pod(1, spec), record(1, spec=spec)]
+    assert condemned(Core(spec, *rows)) == {"cpu-0": REGISTRATION}
+
+
+def test_a_node_of_somebody_else_is_not_made_anew_N22() -> None:
+    foreign = record(0, stamp=OTHER_STAMP)
+    core = Core(node_set(1), set_pod(0), foreign)
+    assert condemned(core) == {}
+    shown = status(core)
+    assert shown is not None
+    assert shown.conditions[-1].reason == "NameTaken"
+
+
+@pytest.mark.parametrize("orphan", [False, True])
+def test_a_deleted_nodeset_drains_its_pods_or_leaves_them_N23(orphan: bool) -> None:
+    core = Core(node_set(2, deleting=True, orphan=orphan), *a(0), *a(1, "MIXED"))
+    assert condemned(core) == ({} if orphan else {"cpu-0": DELETION, "cpu-1": DELETION})
+
+
+def test_nobody_is_condemned_while_slurm_cannot_be_read_N24() -> None:
+    core = Core(node_set(3), *members(0, 1, 2))
+    core.see(Lost("slurm_nodes", "down"))
+    core.see(node_set(1))
+    kept = core.kept(("nodeset", "slurm/cpu"))
+    assert len([one for one in kept if isinstance(one, Condemn)]) == 2, "held back"
+    core.see(Lost("slurm_nodes", "down for a minute", blind=True))
+    assert condemned(core) == {}

@@ -1,0 +1,140 @@
+"""Rows N1, N4, N21, N22, N24, N29, N30: which Pods sunk-sync makes, and which names wait."""
+
+import pytest
+
+from sunk_sync.core.model.facts import CreateRefused, Lost
+from sunk_sync.core.rules.node_set.populate import LONGEST_PAUSE_S
+from tests.kit.build import Core, deleted, node, slurm_node
+from tests.kit.node_sets import (
+    LARGER,
+    OTHER_STAMP,
+    SHAPE,
+    made,
+    members,
+    node_set,
+    record,
+    set_pod,
+    status,
+)
+
+STAYS = set_pod(1, pending_deletion="update of NodeSet cpu")
+LEAVES = set_pod(1, pending_deletion="scale-in of NodeSet cpu")
+
+
+@pytest.mark.parametrize(
+    ("rows", "names"),
+    [
+        ([], ["cpu-0", "cpu-1", "cpu-2"]),
+        (members(0, 1, 2), []),
+        (members(1), ["cpu-0", "cpu-2"]),
+        (members(0, 5), ["cpu-1"]),
+        (members(0, 1, 2, 3), []),
+        ([set_pod(0), set_pod(1, terminating=True), set_pod(2)], []),
+        ([set_pod(0), STAYS, set_pod(2)], []),
+        ([set_pod(0), LEAVES, set_pod(2)], ["cpu-3"]),
+    ],
+    ids=[
+        "an empty NodeSet",
+        "all are there",
+        "the lowest free ordinals come first",
+        "a hole is filled",
+        "more than wanted",
+        "a terminating Pod keeps its name",
+        "a Pod to be replaced keeps its name",
+        "a Pod that leaves for good keeps its name but does not count",
+    ],
+)
+def test_missing_pods_are_made_with_the_lowest_free_ordinals_N1(
+    rows: list[object], names: list[str]
+) -> None:
+    assert made(Core(node_set(3), *rows)) == names  # type: ignore[arg-type]
+
+
+def test_ordinals_have_the_digits_that_the_nodeset_asks_for_N1() -> None:
+    assert made(Core(node_set(2, padding=3, prefix="gpu"))) == ["gpu-000", "gpu-001"]
+
+
+def test_no_pod_is_made_before_the_finalizer_stands_or_the_pods_are_listed_N1() -> None:
+    assert not made(Core(node_set(held=False)))
+    assert not made(Core(node_set(), listed=False))
+
+
+def test_an_invalid_or_deleted_nodeset_gets_no_pods_N30_N23() -> None:
+    spec = node_set(registration=SHAPE.__class__(cpus=4, memory_mib=64, reserved_cores=4, gres=()))
+    core = Core(spec)
+    assert not made(core)
+    shown = status(core)
+    assert shown is not None
+    assert shown.conditions[0].reason == "InvalidNodeSet"
+    assert "spec.reserved.cores leaves none of 4 CPUs" in shown.conditions[0].message
+    assert not made(Core(node_set(deleting=True)))
+
+
+@pytest.mark.parametrize(
+    ("left", "names"),
+    [
+        (record(0), ["cpu-0"]),
+        (record(0, stamp=OTHER_STAMP), []),
+        (record(0, spec=node_set(registration=LARGER)), []),
+        (slurm_node("cpu-0"), []),
+    ],
+    ids=[
+        "a record of this shape is used again",
+        "a record of another NodeSet blocks the name",
+        "a record of an older shape must go first",
+        "a static node blocks the name",
+    ],
+)
+def test_a_name_with_a_record_in_slurm_waits_unless_the_record_fits_N4_N22(
+    left: object, names: list[str]
+) -> None:
+    assert made(Core(node_set(1), left)) == names  # type: ignore[arg-type]
+
+
+def test_a_pod_of_somebody_else_keeps_its_name_and_is_never_adopted_N29() -> None:
+    core = Core(node_set(2), set_pod(0, owner="another"))
+    assert made(core) == ["cpu-1"]
+    shown = status(core)
+    assert shown is not None
+    assert shown.counts.replicas == 0
+    assert "Pod slurm/cpu-0 has this name" in shown.conditions[-1].message
+
+
+def test_a_node_that_claims_the_name_blocks_it_N22() -> None:
+    assert made(Core(node_set(2), node("cpu-1"))) == ["cpu-0"]
+
+
+def test_a_failed_pod_is_made_again_after_pauses_that_double_N21() -> None:
+    failed = set_pod(0, finished=True, ready=False, failed="Evicted: disk pressure")
+    core = Core(node_set(1), failed)
+    pauses = []
+    for _ in range(12):
+        core.see(deleted("slurmd_pods", failed))
+        assert not made(core)
+        begun_s = core.now
+        while not made(core):
+            core.wait(0.5)
+            assert core.now < begun_s + LONGEST_PAUSE_S + 1
+        pauses.append(core.now - begun_s)
+        core.see(failed)
+    assert pauses[:4] == [1.0, 2.0, 4.0, 8.0]
+    assert max(pauses) == LONGEST_PAUSE_S
+
+
+def test_the_words_of_the_api_server_are_shown_and_the_pod_is_tried_again_N21() -> None:
+    core = Core(node_set(1))
+    core.see(CreateRefused("slurm", "cpu", "cpu-0", "exceeded quota: team"))
+    assert not made(core)
+    core.wait(1.0)
+    assert made(core) == ["cpu-0"]
+    shown = status(core)
+    assert shown is not None
+    assert shown.conditions[-1].reason == "PodsFail"
+    assert shown.conditions[-1].message == "cpu-0: exceeded quota: team"
+
+
+def test_pods_are_made_while_slurm_cannot_be_read_N24() -> None:
+    core = Core(node_set(2), *members(0))
+    core.see(Lost("slurm_nodes", "down", blind=True))
+    assert made(core) == ["cpu-1"]
+    assert not core.kept(("nodeset", "slurm/cpu"))
