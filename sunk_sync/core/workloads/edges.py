@@ -364,7 +364,8 @@ class WorkloadEdges:
             return set()
         self._calls.until_s[call.job_id] = call.until_s
         beside = self._touch_beside(self._index.uids_of_job[call.job_id])
-        return set(map(workload_key, self._index.keys_of_job(call.job_id))) | beside
+        keys = self._index.keys_of_job(call.job_id)
+        return set(map(workload_key, keys)) | beside | self._review(keys)
 
     def keys_of_pods_on(self, node_name: str) -> set[Key]:
         there = self._index.pods_on_node.get(node_name, {})
@@ -422,7 +423,8 @@ class WorkloadEdges:
                 self._lists.unsettled[key] = float("-inf")
             if live or not bound:
                 self._memory.missing_s.pop(key, None)
-            keep(self._lists.orphaned, key, wanted=bool(live) and self._lacks_pods(live))
+            held = live or self._all.rows_that_ask(key)
+            keep(self._lists.orphaned, key, wanted=self._lacks_pods(held))
         return self._since_crowded(crowded)
 
     def _since_crowded(self, crowded: bool) -> set[Key]:
@@ -433,6 +435,6 @@ class WorkloadEdges:
             else set()
         )
 
-    def _lacks_pods(self, live: Sequence[Job]) -> bool:
-        uids = [uid for row in live for uid in self._index.uids_of_job[row.job_id]]
+    def _lacks_pods(self, jobs: Sequence[Job]) -> bool:
+        uids = [uid for row in jobs for uid in self._index.uids_of_job[row.job_id]]
         return bool([uid for uid in uids if uid not in self._index.key_of_uid])

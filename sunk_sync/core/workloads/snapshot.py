@@ -74,6 +74,7 @@ class WorkloadSnapshots:
         ended += self._memory.ends_of(known.values())
         ended_jobs = self._ended_jobs(ended, members.bound) if ended else NO_ENDED_JOBS
         is_complete = named is not None and len(members.pods) == len(named)
+        namer = chosen or self._entry_of(ended_jobs.last)
         absent = () if is_complete else _absent(job or ended_jobs.last, known)
         workload = _id_of(members, job)
         request = self._request(members)
@@ -85,7 +86,7 @@ class WorkloadSnapshots:
             request=request,
             live=self._live_job(key, chosen, live, members) if chosen is not None else None,
             ended=ended_jobs,
-            absent=self._absent_pods(absent, chosen) if absent else NO_ABSENT_PODS,
+            absent=self._absent_pods(absent, namer) if absent else NO_ABSENT_PODS,
             binding=self._binding(members),
             locations=self._locations(job, members.bound) if members.bound else NO_LOCATIONS,
             hosts=self._hosts_for(key, job, members, request),
@@ -127,24 +128,28 @@ class WorkloadSnapshots:
             allocation_refused=len(own) < len(ended),
         )
 
-    def _absent_pods(self, absent: tuple[str, ...], chosen: Entry[Job] | None) -> AbsentPods:
+    def _entry_of(self, ended: Job | None) -> Entry[Job] | None:
+        return self._jobs.entries.get(ended.job_id) if ended is not None else None
+
+    def _absent_pods(self, absent: tuple[str, ...], namer: Entry[Job] | None) -> AbsentPods:
+        """`namer`: the job whose identity names them."""
         return AbsentPods(
             pods=absent,
             gone=frozenset([uid for uid in map(uid_in, absent) if uid in self._memory.gone]),
-            get_results=self._get_results(absent, after_s=chosen.since_s if chosen else 0.0),
-            listed=chosen is not None and self._is_listed(chosen),
+            get_results=self._get_results(absent, after_s=namer.since_s if namer else 0.0),
+            listed=namer is not None and self._is_listed(namer),
         )
 
-    def _is_listed(self, chosen: Entry[Job]) -> bool:
+    def _is_listed(self, namer: Entry[Job]) -> bool:
         """Whether a complete listing of Pods, later than the job, covers all Pods of the job.
 
         The identity of an array names Pods by UID alone (P21): sunk-sync must watch their
         namespace.
         """
-        job = chosen.row
+        job = namer.row
         if not job.identity.uids or not self._all.watches(job):
             return False
-        return self._pods.listed_s >= chosen.since_s
+        return self._pods.listed_s >= namer.since_s
 
     def _binding(self, members: Members) -> Binding:
         memory = self._memory

@@ -17,7 +17,7 @@ class Watchlists:
         """Workloads that a listing of jobs may decide (F2, P30) → start of the first such listing.
         """
         self.orphaned: dict[str, None] = {}
-        """Workloads with a live job and an unknown Pod (P21)."""
+        """Workloads with an unknown Pod and a live job, or a script that waits for it (P21)."""
         self.following: dict[str, None] = {}
         """Workloads whose waiting job follows the feasible hosts at once: its Pods were edited
         (P20), or it avoids hosts for a while (P32)."""

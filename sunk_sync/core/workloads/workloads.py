@@ -85,6 +85,12 @@ class Workloads:
     def rows_of(self, key: str) -> list[Job]:
         return [self.jobs.entries[one].row for one in self.index.job_ids(key)]
 
+    def rows_that_ask(self, key: str) -> list[Job]:
+        """Return jobs whose script waits for its Pods: they may have ended."""
+        if not self.calls.stops:
+            return []
+        return [row for row in self.rows_of(key) if self.calls.stops_of((row.job_id,))]
+
     def is_host(self, name: str) -> bool:
         """Whether Slurm has it: a Node without its slurmd Pod has its own name for a while."""
         return name in self.hosts.slurm_nodes.entries

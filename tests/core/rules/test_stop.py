@@ -1,11 +1,13 @@
 """Placeholders that Slurm told to end: rows L6, P11, P23 and F1."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import AnswerStop, Drain, SetScheduled
+from sunk_sync.core.model.actions import AnswerStop, Drain, GetObject, Relist, SetScheduled
 from sunk_sync.core.model.calls import CallEnded, StopCall
-from sunk_sync.core.model.facts import Job, News, Pod
+from sunk_sync.core.model.facts import GetResult, Job, News, Pod
 from sunk_sync.core.model.keys import workload_key
 from sunk_sync.core.model.timing import BINDING_S
 from sunk_sync.core.rules.workload.bind import ENDED_S
@@ -26,6 +28,11 @@ def answers(core: Core) -> list[str]:
     return [want.verdict for want in verdict.wants if isinstance(want, AnswerStop)]
 
 
+def looks(core: Core) -> list[str]:
+    verdict = core.decided(workload_key(WORKLOAD))
+    return [want.name for want in verdict.wants if isinstance(want, GetObject)]
+
+
 @pytest.mark.parametrize("state", ["RUNNING", "CANCELLED+COMPLETING", "PREEMPTED+COMPLETING"])
 def test_the_script_may_end_once_its_pod_is_gone_L6(state: str) -> None:
     """Slurm shows a cancelled job as ended at once, though its script still holds the host."""
@@ -42,6 +49,42 @@ def test_a_deletion_of_the_pod_before_the_job_ended_counts_L6() -> None:
     core.see(its(state="CANCELLED+COMPLETING"))
     call(core)
     assert answers(core) == ["gone"]
+
+
+@pytest.mark.parametrize(("found", "said"), [("no", ["gone"]), ("yes", []), ("unknown", [])])
+def test_the_pod_of_a_job_that_ended_unseen_is_read_by_name_L6_P21(
+    found: Any, said: list[str]
+) -> None:
+    """A replica that takes over meets a script that ends for a Pod that is already gone.
+
+    Found by an upgrade under load: the host stayed allocated until Slurm killed the script.
+    """
+    core = two_hosts(its(state="CANCELLED+COMPLETING"))
+    call(core)
+    assert not answers(core)
+    assert looks(core) == [BOUND.name]
+    core.now += 1
+    core.answer(BOUND, found, BOUND.uid if found == "yes" else "")
+    assert answers(core) == said
+    assert not looks(core)
+
+
+def test_a_read_from_before_the_ended_job_was_seen_proves_nothing_L6_P21() -> None:
+    core = two_hosts(its(state="CANCELLED+COMPLETING"))
+    core.see(GetResult("Pod", BOUND.namespace, BOUND.name, "no", "", core.now - 1))
+    call(core)
+    assert not answers(core)
+    assert looks(core)
+
+
+def test_the_pods_of_an_array_that_ended_unseen_are_listed_L6_P21() -> None:
+    """Its identity names them by UID alone."""
+    ended = its(state="CANCELLED+COMPLETING")
+    identity = replace(ended.identity, pods=(), uids=(BOUND.uid,))
+    core = two_hosts(replace(ended, identity=identity))
+    call(core)
+    wants = core.decided(workload_key(WORKLOAD)).wants
+    assert [want.source for want in wants if isinstance(want, Relist)] == ["pods"]
 
 
 def test_the_script_may_end_once_the_containers_ended_L6() -> None:

@@ -3,23 +3,18 @@
 P11-P15, P17-P21, P29, G3, G4. If another job follows, sunk-sync first marks the job as replaced.
 """
 
-from sunk_sync.core.model.actions import (
-    LOOK_AGAIN_S,
-    Action,
-    CancelJob,
-    GetJob,
-    GetObject,
-    RecordEvent,
-    Relist,
-)
+from msgspec.structs import replace
+
+from sunk_sync.core.model.actions import Action, CancelJob, GetJob, GetObject, RecordEvent
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Job, Pod, reference_of
 from sunk_sync.core.model.names import EVENT_BOUND_ELSEWHERE, EVENT_REPLACED
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.job_states import is_waiting
-from sunk_sync.core.views.conclusions import is_broken, is_known_gone, is_over, named
+from sunk_sync.core.views.absence import look_for_absent
+from sunk_sync.core.views.conclusions import is_broken, is_over, named
 from sunk_sync.core.views.replacement import why_replace
-from sunk_sync.core.views.workload import AbsentPods, LiveJob, Workload
+from sunk_sync.core.views.workload import LiveJob, Workload
 
 BOUND_AGAIN_S = 2.0
 """Seconds between two reads of a Pod that do not show whether it is bound."""
@@ -61,9 +56,9 @@ def _rule_job(workload: Workload, live: LiveJob, now: float) -> Ruling:
     job, bound = live.job, workload.members.bound
     if is_over(workload):
         return Ruling((cancel(job),), f"job {job.job_id} ended: no Pod of it lives")
-    absent = _look_for_absent(workload.absent, live, now)
-    if absent is not None:
-        return absent
+    looks = look_for_absent(workload.absent, since_s=live.since_s, now=now)
+    if looks is not None:
+        return replace(looks, because=f"job {job.job_id} kept: {looks.because}")
     if live.notified_at_s > live.read_s:
         look = GetJob(job.job_id, live.notified_at_s, live.placed_after_s)
         return Ruling((look,), f"job {job.job_id} changed: reading it")
@@ -122,28 +117,6 @@ def _await_start(workload: Workload, live: LiveJob, now: float) -> Ruling:
     job_id = live.job.job_id
     because = f"job {job_id} runs: reading whether its script has started"
     return Ruling((GetJob(job_id, asked_s),), because, again_s)
-
-
-def _look_for_absent(absent: AbsentPods, live: LiveJob, now: float) -> Ruling | None:
-    """Read each absent Pod by name: a missing row does not prove it gone (P21)."""
-    open_pods = [pod for pod in absent.pods if not is_known_gone(absent, pod)]
-    if not open_pods:
-        return None
-    asked = {(one.namespace, one.name): one.asked_s for one in absent.get_results}
-    wants: list[Action] = []
-    times: list[float] = []
-    for pod in open_pods:
-        namespace, _, rest = pod.partition("/")
-        name = rest.partition("/")[0]
-        asked_s = asked.get((namespace, name))
-        if asked_s is not None and now < asked_s + LOOK_AGAIN_S:
-            times.append(asked_s + LOOK_AGAIN_S)
-        elif not name:
-            wants.append(Relist("pods", live.since_s))
-        else:
-            wants.append(GetObject("Pod", namespace, name, asked_s or live.since_s))
-    because = f"job {live.job.job_id} kept: {open_pods[0]} may still live"
-    return Ruling(tuple(dict.fromkeys(wants)), because, min(times, default=None))
 
 
 def _break(job: Job) -> Ruling:
