@@ -14,7 +14,7 @@ from sunk_sync.service.hooks_key import needs_secret
 from sunk_sync.service.wiring import NODESETS
 from sunk_sync.settings.model import Settings
 
-ROLES = "kubectl apply -k deploy/manifests, or grant it: deploy/manifests/roles.yaml"
+ROLES = "grant it, as the chart (rbac.create) and deploy/manifests/roles.yaml do"
 _NODE_SET_ROLES = f"{ROLES}; for component nodesets: deploy/nodesets/roles.yaml"
 
 
@@ -99,7 +99,8 @@ def check_permissions(
     if not findings:
         findings.append(ok("permissions", f"all {len(asked)} that are needed"))
     if everything is True:
-        findings.append(warn("permissions", "may do everything here", f"run it with less: {ROLES}"))
+        cure = "run it with the roles of the chart"
+        findings.append(warn("permissions", "may do everything here", cure))
     return findings
 
 
