@@ -136,7 +136,8 @@ BEGIN = """\
 ```
 kubectl create namespace slurm            # the namespace of the slurmd Pods, if it does not exist
 kubectl -n slurm create secret generic sunk-sync-slurm-token --from-file=token=PATH
-helm install sunk-sync deploy/helm/sunk-sync -n slurm --set image.repository=REGISTRY/sunk-sync
+helm upgrade --install sunk-sync deploy/helm/sunk-sync -n slurm \\
+  --set image.repository=REGISTRY/sunk-sync
 ```
 
 [deploy/README.md](../../README.md) describes Secrets, upgrades and what `helm uninstall` leaves.

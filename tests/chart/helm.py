@@ -23,19 +23,14 @@ class Helm:
     """The helm of the cache; `home` is a folder for its own files."""
 
     def __init__(self, home: Path, kubeconfig: Path | None = None) -> None:
-        self._binary = cache.chart_tools().path / "helm"
-        folders = {f"HELM_{name}_HOME": str(home / name) for name in ("CACHE", "CONFIG", "DATA")}
-        self._environment = {"HOME": str(home), **folders}
-        if kubeconfig:
-            self._environment["KUBECONFIG"] = str(kubeconfig)
+        self._command = helm_command(home, kubeconfig)
 
     def run(self, *words: str | Path, values: Values | None = None) -> str:
         """Return the output of a helm command. BedError with its errors if it fails."""
         values_file = ["--values", "-"] if values is not None else []
         done = subprocess.run(
-            [self._binary, *words, *values_file],
+            [*self._command, *words, *values_file],
             input=json.dumps(values),
-            env=self._environment,
             capture_output=True,
             text=True,
             timeout=DEADLINE_S,
@@ -54,6 +49,16 @@ class Helm:
     def objects(self, values: Values, **names: str) -> list[Object]:
         """Render the chart; return its objects."""
         return [one for one in yaml.safe_load_all(self.template(values, **names)) if one]
+
+
+def helm_command(home: Path, kubeconfig: Path | None) -> list[str | Path]:
+    """Return the command that runs helm with its own files in `home` and nothing of the user."""
+    variables = {f"HELM_{name}_HOME": home / name for name in ("CACHE", "CONFIG", "DATA")}
+    variables["HOME"] = home
+    if kubeconfig:
+        variables["KUBECONFIG"] = kubeconfig
+    set_here = [f"{name}={value}" for name, value in variables.items()]
+    return ["env", "--ignore-environment", *set_here, cache.chart_tools().path / "helm"]
 
 
 def of_kind(objects: list[Object], kind: str) -> list[Object]:

@@ -109,11 +109,13 @@ def test_the_pod_is_admitted_as_restricted(installed: Helm, kube: KubeServer) ->
 
 
 def test_a_namespace_that_does_not_exist_is_named(cluster_helm: Helm, kube: KubeServer) -> None:
-    """And a second try with the right one succeeds."""
+    """And a second try with the right one succeeds, by an upgrade: see deploy/README.md."""
     missing = {"scheduler": {"scope": {"namespaces": "nowhere"}}}
     with pytest.raises(BedError, match='namespaces "nowhere" not found'):
         command(cluster_helm, "install", missing)
     try:
+        with pytest.raises(BedError, match="cannot re-use a name that is still in use"):
+            command(cluster_helm, "install")
         command(cluster_helm, "upgrade", {"scheduler": {"scope": {"namespaces": "team-a"}}})
     finally:
         command(cluster_helm, "uninstall")

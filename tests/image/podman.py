@@ -59,7 +59,11 @@ class Podman(Closing):
 
     def spawn(self, name: str, *words: str | Path) -> Daemon:
         """Start a podman command as a server of the sandbox."""
-        return self._sandbox.spawn(name, [*self._podman(), *words])
+        return self.process(name, *self._podman(), *words)
+
+    def process(self, name: str, *argv: str | Path) -> Daemon:
+        """Start another process in the sandbox."""
+        return self._sandbox.spawn(name, argv)
 
     def import_base(self) -> None:
         self.run("import", cache.image_base().path / IMAGE_BASE_FILE, BASE)

@@ -8,6 +8,8 @@ delays, at creation or later. Those of a Node apply to its Pods; the Pod's own t
     testbed/run-s          seconds from Running to the end of the containers (default: never)
     testbed/exit-code      exit code of containers that end by themselves (default 0: Succeeded)
 
+Pods of sunk-sync itself are not for it: tests/image/kubelet.py runs those.
+
 A Pod that does not fit beside the Node's other Pods is rejected as by a kubelet: phase Failed,
 reason OutOfcpu or similar.
 
@@ -40,6 +42,7 @@ END_DELAY = PREFIX + "end-delay-s"
 RUN = PREFIX + "run-s"
 EXIT_CODE = PREFIX + "exit-code"
 
+BOUND_PODS = "fieldSelector=spec.nodeName!=&labelSelector=app.kubernetes.io/name!=sunk-sync"
 MAX_CALLS_AT_ONCE = 32
 MAX_LINE_BYTES = 4 << 20
 PATCH = {"Content-Type": "application/strategic-merge-patch+json"}
@@ -75,7 +78,7 @@ class Kubelet:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow("nodes", "", self._see_node))
-            tasks.create_task(self._follow("pods", "fieldSelector=spec.nodeName!=", self._see_pod))
+            tasks.create_task(self._follow("pods", BOUND_PODS, self._see_pod))
 
     async def _follow(self, plural: str, query: str, see: Any) -> None:
         while True:

@@ -110,8 +110,9 @@ class Daemon:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, a_signal)
 
-    def reap(self) -> None:
-        self._enter.wait()
+    def reap(self) -> int:
+        """Wait for its end; return its exit code."""
+        return self._enter.wait()
 
     def failed(self, what: str) -> BedError:
         lines = self.log.read_text(errors="replace").splitlines()[-15:]

@@ -79,12 +79,13 @@ def how_to_reach(bed: Bed) -> str:
 def write_commands(bed: Bed, directory: Path) -> Path:
     """Write scripts that run kubectl and Slurm's own commands with this test bed."""
     directory.mkdir(exist_ok=True)
-    _write_script(directory / "kubectl", bed.kube.kubectl_command())
+    write_script(directory / "kubectl", bed.kube.kubectl_command())
     for command in SLURM_COMMANDS:
-        _write_script(directory / command, bed.slurm.in_root(command))
+        write_script(directory / command, bed.slurm.in_root(command))
     return directory
 
 
-def _write_script(path: Path, command: Sequence[str | Path]) -> None:
+def write_script(path: Path, command: Sequence[str | Path]) -> None:
+    """Write a script that runs the command with further arguments."""
     path.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, command))} "$@"\n')
     path.chmod(0o755)
