@@ -20,6 +20,7 @@ from tests.bench.many import many
 from tests.bench.mirror import mirror
 from tests.bench.pods import pods
 from tests.bench.quiet import quiet
+from tests.bench.replicas import replicas
 from tests.bench.running import BenchError
 from tests.bench.scale import scale
 from tests.bench.script import script
@@ -28,7 +29,7 @@ from tests.real.testbed import BedError, RestError
 
 ALL: Sequence[Bench] = (
     event, everything, fitness, scale, cordon, mirror, burst, many, life, pods, script, flood,
-    arrays, cancelled, waiting, quiet,
+    arrays, cancelled, waiting, quiet, replicas,
 )  # fmt: skip
 BENCHES: Mapping[str, Bench] = {bench.__name__: bench for bench in ALL}
 

@@ -10,6 +10,7 @@ import json
 import ssl
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -52,7 +53,8 @@ class Tap(Closing):
         link = _Link(self._hook)
         up = self._pass_on(reader, theirs[1], link.asks, link.asked)
         down = self._pass_on(theirs[0], writer, link.answers, lambda: None)
-        await asyncio.gather(up, down)
+        with suppress(asyncio.CancelledError):  # the tap is closed
+            await asyncio.gather(up, down)
 
     async def _pass_on(
         self,
