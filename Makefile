@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-fast test-real test-real-old test-real-new test-real-again permissions chaos check bench testbed sim mutants mutation lock image clean
+.PHONY: help demo test test-fast test-real test-real-old test-real-new test-real-again test-chaos permissions chaos check bench testbed sim mutants mutation lock image clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -34,6 +34,7 @@ test: $(READY) check ## run everything that CI runs
 	@# Build the servers at low priority, beside the tests that need none.
 	$(MAKE) --no-print-directory --jobs=2 test-fast testbed
 	$(MAKE) --no-print-directory test-real
+	$(MAKE) --no-print-directory test-chaos
 
 test-fast: $(READY) ## run the tests that need no servers
 	$(BIN)/python -m pytest -m "not real" -n 2 --dist worksteal --cov --cov-report=term-missing:skip-covered
@@ -43,7 +44,7 @@ test-real: $(READY) testbed ## run the tests with real Kubernetes and Slurm serv
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-real-old test-real-new
 	$(MAKE) --no-print-directory test-real-again
 
-REAL = $(BIN)/python -m pytest -m real --dist loadfile tests/real tests/chart tests/image --ignore=tests/real/permissions -o cache_dir=.pytest_cache
+REAL = $(BIN)/python -m pytest -m real --dist loadfile tests/real tests/chart tests/image -o cache_dir=.pytest_cache
 test-real-old: WHICH := -k "24.11" -n 2
 test-real-new: WHICH := -k "not 24.11" -n 2
 test-real-old test-real-new: $(READY)
@@ -54,6 +55,10 @@ test-real-again: $(READY)
 	result=0 && for half in test-real-old test-real-new; do \
 	  [ ! -e build/$$half.failed ] || $(REAL)/$$half --last-failed --last-failed-no-failures none || result=1; \
 	done && exit $$result
+
+test-chaos: $(READY) testbed ## inflict two minutes of random faults on real servers and two replicas
+	@# Its limits are seconds: nothing else runs meanwhile.
+	$(BIN)/python -m pytest -m real tests/chaos -rP
 
 permissions: $(READY) testbed ## take away each permission in turn on real servers (five minutes)
 	$(BIN)/python -m pytest -m real tests/real/permissions

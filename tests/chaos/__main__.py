@@ -25,6 +25,7 @@ def main(argv: list[str]) -> int:
         replicas=options.replicas,
         slurm=options.slurm,
         folder=FOLDER / str(seed),
+        keep_logs=options.keep_logs,
     )
     try:
         violations = Run(made, lambda text: print(text, flush=True)).go()
@@ -42,6 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=600, help="of faults (default: 600)")
     parser.add_argument("--seed", type=int, help="default: a random one, which is printed")
     parser.add_argument("--replicas", type=int, default=2, choices=(1, 2))
+    parser.add_argument("--keep-logs", action="store_true", help="also without a violation")
     parser.add_argument("--slurm", default="26.05", choices=SLURM_SUITES)
     return parser
 

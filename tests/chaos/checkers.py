@@ -104,6 +104,8 @@ class Timed:
         """`slack`: how many times slower than usual this machine is."""
         self._slack = slack
         self._calm_since_s: dict[str, float] = {}
+        self.noticed = 0
+        """How many were seen, whether for a moment or for long."""
         self.longest_s: float = 0.0
 
     def wrong(self, sides: Sides) -> Iterator[tuple[str, float]]:
@@ -113,6 +115,7 @@ class Timed:
     def check(self, sides: Sides, calm_s: float) -> Iterator[str]:
         """Count from when it was first seen, or from the end of the last fault."""
         wrong = dict(self.wrong(sides))
+        self.noticed += len(wrong.keys() - self._calm_since_s.keys())
         self._calm_since_s = {
             text: max(self._calm_since_s.get(text, sides.at_s), sides.at_s - calm_s)
             for text in wrong
@@ -194,15 +197,12 @@ class Submissions:
 
     name = "submissions"
 
-    def __init__(self) -> None:
+    def __init__(self, starts: Callable[[], Sequence[float]]) -> None:
+        """`starts`: when each process of sunk-sync was started so far, in wall clock."""
+        self._starts = starts
         self._known: set[tuple[str, float]] = set()
         self._of: defaultdict[str, deque[float]] = defaultdict(deque)
-        self._starts: list[float] = []
         self.most = 0
-
-    def started(self, wall_s: float) -> None:
-        """A process of sunk-sync starts, or begins to lead."""
-        self._starts.append(wall_s)
 
     def check(self, view: SlurmView) -> Iterator[str]:
         for job in sorted(view.jobs, key=lambda one: one.submitted_s):
@@ -218,7 +218,7 @@ class Submissions:
         times.append(now_s)
         while times[0] < now_s - MINUTE_S:
             times.popleft()
-        starts = sum(now_s - MINUTE_S <= one <= now_s + 1 for one in self._starts)
+        starts = sum(now_s - MINUTE_S <= one <= now_s + 1 for one in self._starts())
         self.most = max(self.most, len(times))
         if len(times) > SUBMISSIONS_MAX * (1 + starts):
             yield f"{job.name} is submission {len(times)} of its workload within a minute"

@@ -20,13 +20,15 @@ from tests.chaos.checkers import (
     Violation,
 )
 from tests.chaos.views import KubeView, SlurmView, job_row, pod_row, slurm_node_row
+from tests.chaos.world import World
 from tests.real.pod_bed import SCHEDULER
 from tests.real.service import NAMESPACE
-from tests.real.testbed import Bed, RestError
+from tests.real.testbed import RestError
 from tests.real.testbed.closing import Closing
 from tests.real.testbed.rest import Rest
 
 EVERY_S = 0.4
+AWAY_STATES = {"DRAIN", "DOWN", "FAIL", "NOT_RESPONDING"}
 UNREADABLE = (OSError, HTTPException, RestError, ValueError, KeyError)
 """A server is away, or says so."""
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods?fieldSelector=spec.schedulerName%3D{SCHEDULER}"
@@ -37,15 +39,14 @@ HOOKS_ADDRESS = "sunk.coreweave.com/hooks-address"
 class Observer(Closing):
     """A thread for each side. `violations` has each text once."""
 
-    def __init__(
-        self, bed: Bed, *, calm_s: Callable[[], float], elects: bool, slack: float
-    ) -> None:
-        self._bed = bed
+    def __init__(self, world: World, *, calm_s: Callable[[], float], elects: bool) -> None:
+        self._bed = bed = world.bed
         self._calm_s = calm_s
         self._elects = elects
         self.allocations = Allocations()
-        self.pods, self.jobs = LonelyPods(slack=slack), LonelyJobs(slack=slack)
-        self.humans, self.submissions, self.writer = HumanDrains(), Submissions(), OneWriter()
+        self.pods, self.jobs = LonelyPods(slack=world.slack), LonelyJobs(slack=world.slack)
+        self.submissions = Submissions(world.starts)
+        self.humans, self.writer = HumanDrains(), OneWriter()
         self._pairing = Pairing()
         self._lock = threading.Lock()
         self.kube: KubeView | None = None
@@ -140,6 +141,20 @@ class Observer(Closing):
                 violation = Violation(checker, time.monotonic() - self._begun_s, text)
                 self.violations[text] = violation
                 print(f"VIOLATION {violation}", flush=True)
+
+    def now(self) -> str:
+        """Say in one line how busy both sides are."""
+        with self._lock:
+            kube, slurm, bound = self.kube, self.slurm, len(self.bound)
+        if kube is None or slurm is None:
+            return "nothing was read yet"
+        waiting = sum(not pod.node for pod in kube.pods.values())
+        away = [one.name for one in slurm.nodes.values() if AWAY_STATES & one.states]
+        plain = sum(one.runs and not one.pods for one in slurm.jobs)
+        return (
+            f"{bound} Pods were bound, {waiting} wait, {plain} plain jobs run,"
+            f" drained or down: {','.join(away) or 'none'}"
+        )
 
     def close(self) -> None:
         """End; raise the exception of a thread."""

@@ -31,7 +31,7 @@ class Proxy(Closing):
     def __init__(
         self, servers: Sequence[str], *, ca_file: Path | None = None, writer: str = ""
     ) -> None:
-        self._servers = [(url.hostname, url.port) for url in map(urlsplit, servers)]
+        self.reach(servers)
         self._ssl = ssl.create_default_context(cafile=ca_file) if ca_file else None
         self._writer = writer
         self._mode: Mode = "open"
@@ -45,6 +45,10 @@ class Proxy(Closing):
         self._thread.start()
         self.port = self._call(self._listen())
         self.url = f"http://127.0.0.1:{self.port}"
+
+    def reach(self, servers: Sequence[str]) -> None:
+        """Connect new clients to one of these."""
+        self._servers = [(url.hostname, url.port) for url in map(urlsplit, servers)]
 
     def set(self, mode: Mode, *, delay_s: float = 0.0) -> None:
         """Change what happens to connections, also to open ones.

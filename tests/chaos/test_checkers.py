@@ -21,6 +21,7 @@ from tests.chaos.checkers import (
     alarming,
     unconverged,
 )
+from tests.chaos.run import CALM_S, LONG_CALM_S, RECOVERY_S
 from tests.chaos.views import (
     JobRow,
     KubeView,
@@ -131,6 +132,11 @@ def broken_after(
     return None
 
 
+def test_the_calms_of_a_run_are_long_enough_for_every_limit() -> None:
+    assert CALM_S - RECOVERY_S > ENDED_JOB_S
+    assert LONG_CALM_S - RECOVERY_S > LOST_JOB_S
+
+
 def test_a_pod_whose_job_has_ended_must_end_soon() -> None:
     ended = job(states=frozenset({"CANCELLED"}))
     found_s = broken_after(LonelyPods(), [POD], ended)
@@ -219,20 +225,19 @@ def submitted(count: int, *, every_s: float) -> list[JobRow]:
 
 
 def test_one_submission_too_many_within_a_minute_is_reported() -> None:
-    assert not list(Submissions().check(slurm(*submitted(SUBMISSIONS_MAX, every_s=1))))
-    assert list(Submissions().check(slurm(*submitted(SUBMISSIONS_MAX + 1, every_s=1))))
-    assert not list(Submissions().check(slurm(*submitted(SUBMISSIONS_MAX + 1, every_s=13))))
+    assert not list(Submissions(list).check(slurm(*submitted(SUBMISSIONS_MAX, every_s=1))))
+    assert list(Submissions(list).check(slurm(*submitted(SUBMISSIONS_MAX + 1, every_s=1))))
+    assert not list(Submissions(list).check(slurm(*submitted(SUBMISSIONS_MAX + 1, every_s=13))))
 
 
 def test_a_submission_counts_once_however_often_it_is_seen() -> None:
-    checker = Submissions()
+    checker = Submissions(list)
     for _ in range(3):
         assert not list(checker.check(slurm(*submitted(SUBMISSIONS_MAX, every_s=1))))
 
 
 def test_a_process_that_starts_may_submit_again() -> None:
-    checker = Submissions()
-    checker.started(1001.0)
+    checker = Submissions(lambda: [1001.0])
     assert not list(checker.check(slurm(*submitted(2 * SUBMISSIONS_MAX, every_s=1))))
     assert list(checker.check(slurm(*submitted(2 * SUBMISSIONS_MAX + 1, every_s=0.9))))
 

@@ -27,6 +27,9 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 PAUSE_S = 1.2
 WAITING_MAX = 12
 """With more Pods waiting no more are created: the hosts, not the queue, shall be busy."""
+DRAINS_MAX = 2
+CORDONS = 0.25
+"""Share of the hosts that are cordoned: most of them shall run Pods."""
 ASIDE_S = 6.0
 """A human acts only on a host without a change in Kubernetes for so long."""
 AWAY = (OSError, HTTPException, RestError, BedError)
@@ -34,6 +37,8 @@ MERGE = "application/merge-patch+json"
 BACKGROUND = "?propagationPolicy=Background"
 SLURMS_OWN = ("Duplicate jobid", "Kill task failed", "Prolog error", "batch job complete failure")
 WEB, DATABASE = 3, 2
+PROBE = "probe"
+"""Users leave Pods and jobs of such a name alone."""
 
 
 class Traffic(Closing):
@@ -187,8 +192,8 @@ class Traffic(Closing):
 
     def _ours(self) -> list[Any]:
         selector = f"fieldSelector=spec.schedulerName%3D{SCHEDULER}"
-        items: list[Any] = self._kube.rest.call("GET", f"{PODS}?{selector}")["items"]
-        return items
+        items = self._kube.rest.call("GET", f"{PODS}?{selector}")["items"]
+        return [pod for pod in items if not pod["metadata"]["name"].startswith(PROBE)]
 
     def _delete_pod(self) -> None:
         if pods := self._ours():
@@ -205,7 +210,7 @@ class Traffic(Closing):
     def _cordon(self) -> None:
         host = self._host()
         self._touched[host] = time.monotonic()
-        self._kube.cordon(host, unschedulable=self._rng.random() < 0.4)
+        self._kube.cordon(host, unschedulable=self._rng.random() < CORDONS)
 
     def _slurmd_pod(self) -> None:
         """It is cordoned, unready, or replaced by another one of the same name."""
@@ -230,7 +235,13 @@ class Traffic(Closing):
         """Somebody cancels the job of a Pod."""
         path = self._slurm.path("jobs/")
         jobs = self._slurm.rest.call("GET", path)["jobs"]
-        ours = [job for job in jobs if "RUNNING" in job["job_state"] and "k8s/" in job["name"]]
+        ours = [
+            job
+            for job in jobs
+            if "RUNNING" in job["job_state"]
+            and job["name"].startswith(f"k8s/{NAMESPACE}/")
+            and not job["name"].startswith(f"k8s/{NAMESPACE}/{PROBE}")
+        ]
         if ours:
             self._slurm.cancel(str(self._rng.choice(ours)["job_id"]))
 
@@ -240,6 +251,8 @@ class Traffic(Closing):
         quiet_s = time.monotonic() - self._touched.get(host, 0.0)
         if not self._calm() or quiet_s < ASIDE_S:
             return
+        if len(self._drained) >= DRAINS_MAX:
+            host = next(iter(self._drained))
         if host in self._drained:
             self._lift(host)
             return

@@ -6,14 +6,16 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from itertools import count
 from pathlib import Path
 
 from tests.chaos.checkers import Write
 from tests.chaos.proxy import Proxy
 from tests.real.pod_bed import SCHEDULER, PodBed, configure_scripts, pod_conf
 from tests.real.service import NAMESPACE, QUICK, Service
-from tests.real.testbed import Bed, BedError
+from tests.real.testbed import Bed, BedError, SlurmConf
 from tests.real.testbed.closing import Closing
+from tests.real.testbed.kube import REPOSITORY
 from tests.real.testbed.ports import Ports
 from tests.real.testbed.sandbox import wait_until
 
@@ -82,6 +84,12 @@ class Replica(Closing):
         self._ended_by_fault = False
         self.start()
 
+    @property
+    def ready(self) -> bool:
+        with suppress(OSError, AssertionError, BedError):
+            return self.service.running and self.service.readyz()[0] == 200
+        return False
+
     def writes(self) -> list[Write]:
         return sorted([*self.to_kube.writes, *self.to_slurm.writes])
 
@@ -98,20 +106,28 @@ class Replica(Closing):
 class World(Closing):
     """Start everything, and wait until one replica is ready."""
 
-    def __init__(self, *, slurm: str, replicas: int) -> None:
+    def __init__(
+        self,
+        *,
+        slurm: str,
+        replicas: int,
+        sources: Path = REPOSITORY,
+        conf: SlurmConf | None = None,
+    ) -> None:
         self._stack = ExitStack()
+        self._numbers = count(1)
         try:
-            conf = pod_conf(HOSTS, kill_wait_s=KILL_WAIT_S)
+            conf = conf or pod_conf(HOSTS, kill_wait_s=KILL_WAIT_S)
             self.bed = self._stack.enter_context(Bed.start(slurm=slurm, conf=conf))
             self.pods = self._stack.enter_context(PodBed(self.bed))
             self._stop = threading.Event()
-            self._start(replicas)
+            self._start(replicas, sources)
         except BaseException:
             self._stack.close()
             raise
 
-    def _start(self, replicas: int) -> None:
-        flags = {
+    def _start(self, replicas: int, sources: Path) -> None:
+        self._flags = {
             **QUICK,
             "scheduler_name": SCHEDULER,
             "hooks_key_file": str(self.pods.key_file),
@@ -125,17 +141,14 @@ class World(Closing):
                 else {}
             ),
         }
-        self.replicas = [
-            self._stack.enter_context(Replica(self.pods, f"replica-{number}", flags))
-            for number in range(1, replicas + 1)
-        ]
-        self.to_hooks = self._stack.enter_context(
-            Proxy([f"http://{one.hooks}" for one in self.replicas])
-        )
-        for one in self.replicas:
-            one.service.settings["hooks_url"] = self.to_hooks.url
+        self.replicas: list[Replica] = []
+        self.all_replicas: list[Replica] = []
+        """With those that were replaced."""
+        self.to_hooks = self._stack.enter_context(Proxy([]))
         configure_scripts(self.bed.slurm, url=self.to_hooks.url, **SCRIPTS)
         self.pods.set_gate(on=True)
+        for _ in range(replicas):
+            self.add(sources)
         keeper = threading.Thread(target=self._keep, daemon=True)
         keeper.start()
         self._stack.callback(keeper.join)
@@ -145,6 +158,36 @@ class World(Closing):
         took_s = time.monotonic() - begun_s
         self.slack = max(1.0, took_s / USUAL_START_S)
         """How many times longer than usual their start took: the machine may be busy."""
+        wait_until(self._writes, "one replica writes", deadline_s=READY_S)
+
+    def add(self, sources: Path = REPOSITORY) -> Replica:
+        """Add a replica that runs the sources of this checkout; the keeper starts it."""
+        made = Replica(self.pods, f"replica-{next(self._numbers)}", self._flags)
+        self._stack.callback(made.close)
+        made.service.sources = sources
+        made.service.settings["hooks_url"] = self.to_hooks.url
+        self.all_replicas = [*self.all_replicas, made]
+        self._serve([*self.replicas, made])
+        return made
+
+    def retire(self, replica: Replica) -> int:
+        """End a replica by SIGTERM, as Kubernetes ends a Pod; return its exit code."""
+        replica.hold()
+        self._serve([one for one in self.replicas if one is not replica])
+        replica.service.send(signal.SIGTERM)
+        return replica.service.wait_end()
+
+    def _serve(self, replicas: list[Replica]) -> None:
+        """Let the hooks reach these replicas, as the endpoints of their Service."""
+        self.replicas = replicas
+        self.to_hooks.reach([f"http://{one.hooks}" for one in replicas])
+
+    def _writes(self) -> bool:
+        return any(one.writes() for one in self.replicas)
+
+    def starts(self) -> list[float]:
+        """Return when each process was started, in wall clock."""
+        return [at_s for one in self.all_replicas for at_s in one.starts]
 
     def _keep(self) -> None:
         """Start the replicas; this thread lives as long as they may."""
@@ -154,7 +197,7 @@ class World(Closing):
 
     def owner_of(self, holder: str) -> str:
         """Return the replica whose hooks server the holder of the Lease names."""
-        return next((one.name for one in self.replicas if holder.endswith(one.hooks)), "")
+        return next((one.name for one in self.all_replicas if holder.endswith(one.hooks)), "")
 
     def check_servers(self) -> None:
         """BedError: a server ended that no fault ended."""
@@ -165,7 +208,7 @@ class World(Closing):
 
     def all_ready(self, *, deadline_s: float) -> None:
         wait_until(
-            lambda: all(_ready(one.service) for one in self.replicas),
+            lambda: all(one.ready for one in self.replicas),
             "all replicas ready",
             deadline_s=deadline_s,
         )
@@ -179,9 +222,3 @@ class World(Closing):
 
     def close(self) -> None:
         self._stack.close()
-
-
-def _ready(service: Service) -> bool:
-    with suppress(OSError, AssertionError, BedError):
-        return service.running and service.readyz()[0] == 200
-    return False

@@ -63,6 +63,8 @@ class Service:
         self.token_file = directory / f"slurm-{number}.token"
         self.put_token(bed.slurm.token())
         self.flags = flags
+        self.sources = REPOSITORY
+        """A checkout whose sunk_sync it runs."""
         self.settings = {
             "kubeconfig": str(bed.kube.kubeconfig_for("sunk-sync", NAMESPACE)),
             "slurm_api_base": bed.slurm.url,
@@ -88,7 +90,7 @@ class Service:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
-                cwd=REPOSITORY,
+                cwd=self.sources,
                 env={k: v for k, v in os.environ.items() if not k.startswith("SUNK_SYNC_")},
             )
         return self
