@@ -7,7 +7,9 @@ from tests.real.testbed import Bed
 
 LIVE = {"PENDING", "RUNNING", "SUSPENDED"}
 OF_JOBS = ("name", "job_state", "nodes", "admin_comment", "submit_time", "start_time")
-OF_SLURM_NODES = ("state", "reason", "comment")
+WRITTEN = ("reason", "comment")
+PLANNED = "PLANNED"
+"""Slurm's backfill sets this state of a node, and removes it some time later."""
 Snapshot = Mapping[str, Any]
 """Object → what of it may not change by itself."""
 
@@ -36,6 +38,7 @@ def _conditions(one: Any) -> list[tuple[str, ...]]:
     return sorted(
         (cond["type"], cond["status"], cond.get("reason", ""), cond.get("message", ""))
         for cond in found
+        if cond["type"] != f"SlurmNodeState{PLANNED.capitalize()}"
     )
 
 
@@ -44,7 +47,11 @@ def _of_slurm(bed: Bed) -> Iterator[tuple[str, Any]]:
         if LIVE & set(one["job_state"]):
             yield f"job {one['job_id']}", {name: one[name] for name in OF_JOBS}
     for one in bed.slurm.slurm_nodes():
-        yield f"slurm node {one['name']}", {name: one[name] for name in OF_SLURM_NODES}
+        states = sorted(set(one["state"]) - {PLANNED})
+        yield (
+            f"slurm node {one['name']}",
+            {**{name: one[name] for name in WRITTEN}, "state": states},
+        )
 
 
 def differences(before: Snapshot, after: Snapshot) -> list[str]:
