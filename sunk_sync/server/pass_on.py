@@ -1,7 +1,8 @@
 """A standby passes calls of the hooks on to the replica that leads (F6).
 
 A call waits there as long as it would wait here. If the leader changes or does not answer, the
-caller gets 503 and asks again.
+caller gets 503 and asks again. While nobody leads, a call waits a moment for the next leader: the
+scripts ask again only after a second.
 """
 
 from collections.abc import Callable
@@ -18,6 +19,8 @@ from sunk_sync.telemetry.exchange import Reply
 PASSED_ON: Final = "X-Sunk-Sync-Passed-On"
 """Header of a call that was passed on: it is not passed on again."""
 CONNECT_S: Final = 2.0
+HANDOVER_S: Final = 2.0
+"""A leader that stops is followed within a second."""
 CALL_MAX_S: Final = 3660.0
 """A minute more than the longest deadline of a caller, whose own end cancels the call."""
 ANSWER_BYTES_MAX: Final = 64 << 10
@@ -35,8 +38,11 @@ class PassOn:
         self._leader = leader
         self._session: aiohttp.ClientSession | None = None
         self._waiting: set[anyio.CancelScope] = set()
+        self._changed = anyio.Event()
+        self._closed = False
 
     async def aclose(self) -> None:
+        self._closed = True
         self.let_go()
         if self._session is not None:
             await self._session.close()
@@ -45,6 +51,14 @@ class PassOn:
         """Answer 503 to all calls that were passed on: another replica leads now."""
         for scope in self._waiting:
             scope.cancel()
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def leader_known(self) -> None:
+        """Wait until a replica leads, this one or another; not longer than a handover takes."""
+        with anyio.move_on_after(HANDOVER_S):
+            while self.stands_by() and not (self._leader() or self._closed):
+                await self._changed.wait()
 
     async def ask(self, request: web.BaseRequest, body: bytes) -> Reply:
         """Return the leader's answer, or 503."""

@@ -10,6 +10,7 @@ import pytest
 from sunk_sync.core.model.actions import AnswerGate
 from sunk_sync.core.model.calls import GateCall
 from sunk_sync.core.model.facts import News
+from sunk_sync.server import pass_on
 from sunk_sync.server.hooks import Hooks, Rest
 from sunk_sync.server.pass_on import PASSED_ON, PassOn
 from sunk_sync.server.tokens import GATE, make_token
@@ -104,9 +105,38 @@ async def test_when_the_leader_changes_the_caller_asks_again_F6(
 
 
 @pytest.mark.parametrize("address", ["", NOWHERE])
-async def test_without_a_leader_the_caller_asks_again_L9(standby: Replica, address: str) -> None:
+async def test_without_a_leader_the_caller_asks_again_L9(
+    standby: Replica, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pass_on, "HANDOVER_S", 0.05)
     standby.leader = address
     assert (await standby.post())[0] == 503
+
+
+@pytest.mark.parametrize("itself", [False, True], ids=["another", "itself"])
+async def test_a_call_during_a_handover_waits_for_the_next_leader_F6(
+    leader: Replica, standby: Replica, itself: bool
+) -> None:
+    standby.leader = ""
+    calling = asyncio.create_task(standby.post())
+    await asyncio.sleep(0.05)
+    assert not calling.done()
+    standby.leader, standby.leads = "" if itself else leader.address, itself
+    standby.pass_on.let_go()
+    next_leader = standby if itself else leader
+    call = await next_leader.waits()
+    await next_leader.hooks.push([AnswerGate(call.call, "n1", go=True, why="")])
+    assert await calling == (200, {"action": "go"})
+
+
+async def test_a_standby_that_stops_keeps_no_call_F10(standby: Replica) -> None:
+    standby.leader = ""
+    calling = asyncio.create_task(standby.post())
+    await asyncio.sleep(0.05)
+    await standby.pass_on.aclose()
+    begun_s = asyncio.get_running_loop().time()
+    assert (await calling)[0] == 503
+    assert asyncio.get_running_loop().time() - begun_s < pass_on.HANDOVER_S / 2
 
 
 async def test_two_standbys_never_pass_a_call_back_and_forth_F6(standby: Replica) -> None:
