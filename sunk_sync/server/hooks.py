@@ -126,10 +126,10 @@ class Hooks:
         if request.method != method:
             raise _No(405, f"only {method}")
         elsewhere = self._rest.pass_on
-        if elsewhere is not None:
-            await elsewhere.leader_known()
-            if elsewhere.stands_by():
-                return await elsewhere.ask(request, await _body(request))
+        if elsewhere is not None and elsewhere.stands_by():
+            passed_on = await elsewhere.answer(request, await _body(request))
+            if passed_on is not None:
+                return passed_on
         subject = self._subject(request)
         if subject is None or (subject == GATE) != of_gate:
             raise _No(401, "no valid token for this call")

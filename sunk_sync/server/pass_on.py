@@ -1,8 +1,8 @@
 """A standby passes calls of the hooks on to the replica that leads (F6).
 
-A call waits there as long as it would wait here. If the leader changes or does not answer, the
-caller gets 503 and asks again. While nobody leads, a call waits a moment for the next leader: the
-scripts ask again only after a second.
+A call waits there as long as it would wait here. If the leader changes meanwhile, the caller gets
+503 and asks again. While nobody leads, or the last leader is gone, a call waits a moment for the
+next one: the scripts ask again only after a second.
 """
 
 from collections.abc import Callable
@@ -54,24 +54,36 @@ class PassOn:
         self._changed.set()
         self._changed = anyio.Event()
 
-    async def leader_known(self) -> None:
-        """Wait until a replica leads, this one or another; not longer than a handover takes."""
-        with anyio.move_on_after(HANDOVER_S):
-            while self.stands_by() and not (self._leader() or self._closed):
-                await self._changed.wait()
+    async def answer(self, request: web.BaseRequest, body: bytes) -> Reply | None:
+        """Return the leader's answer, or 503; None: this replica leads by now."""
+        why = "this replica does not lead"
+        if PASSED_ON in request.headers:
+            return _later(why)
+        last = ""
+        while await self._next_leader(last):
+            last = self._leader()
+            reply = await self._ask(last, request, body)
+            if isinstance(reply, Reply):
+                return reply
+            why = reply
+        return _later(why) if self.stands_by() else None
 
-    async def ask(self, request: web.BaseRequest, body: bytes) -> Reply:
-        """Return the leader's answer, or 503."""
-        leader = self._leader()
-        if not leader or PASSED_ON in request.headers:
-            return _later("this replica does not lead")
+    async def _next_leader(self, last: str) -> bool:
+        """Wait until another one than `last` leads, no longer than a handover takes."""
+        with anyio.move_on_after(HANDOVER_S):
+            while self.stands_by() and not self._closed and self._leader() in ("", last):
+                await self._changed.wait()
+        return self.stands_by() and self._leader() not in ("", last)
+
+    async def _ask(self, leader: str, request: web.BaseRequest, body: bytes) -> Reply | str:
+        """Return the answer, or a text if the leader gives none: it may have just ended."""
         scope = anyio.CancelScope()
         self._waiting.add(scope)
         try:
             with scope:
                 return await self._forward(leader, request, body)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return _later(f"the leader at {leader} does not answer: {type(error).__name__}")
+            return f"the leader at {leader} does not answer: {type(error).__name__}"
         finally:
             self._waiting.discard(scope)
         return _later("another replica leads now")

@@ -55,6 +55,7 @@ class PendingCalls:
         self._clock = clock
         self._waiting: dict[int, _Waiting] = {}
         self._last = 0
+        self._ended = False
 
     @property
     def waiting(self) -> int:
@@ -84,7 +85,8 @@ class PendingCalls:
         return [self._answer(action) for action in actions]
 
     def end(self) -> None:
-        """End every waiting call with CallsEndedError."""
+        """End every waiting call with CallsEndedError, and each that still comes."""
+        self._ended = True
         for waiting in self._waiting.values():
             if not waiting.done.done():
                 waiting.done.set_exception(CallsEndedError())
@@ -101,6 +103,8 @@ class PendingCalls:
         deadline_s: float,
         also: tuple[JobNotice, ...] = (),
     ) -> GateVerdict:
+        if self._ended:
+            raise CallsEndedError
         self._waiting[fact.call] = waiting
         try:
             await self._tell([*also, fact])

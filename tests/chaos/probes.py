@@ -95,8 +95,9 @@ class Probes(Closing):
             pod = self._pods.pod(name)
             if pod["spec"].get("nodeName"):
                 break
-            if self._waits(annotation(pod, "job-id")):
-                waiting.append(asked_s)
+            submitted_s = self._waits_since(annotation(pod, "job-id"))
+            if submitted_s is not None:
+                waiting += [min(submitted_s, asked_s), asked_s]
             time.sleep(OFTEN_S)
         theirs_s = waiting[-1] - waiting[0] if waiting else 0.0
         total_s = asked_s - begun_s
@@ -105,15 +106,19 @@ class Probes(Closing):
         )
         self._pods.delete_pod(name, grace_s=0)
 
-    def _waits(self, job_id: str | None) -> bool:
-        """Whether this job waits in Slurm. A listing of all jobs would be slow."""
+    def _waits_since(self, job_id: str | None) -> float | None:
+        """Return when this job was submitted, None if it does not wait in Slurm.
+
+        A listing of all jobs would be slow. Slurm tells the second, so here is its end.
+        """
         if not job_id:
-            return False
+            return None
         slurm = self._pods.bed.slurm
         with suppress(RestError):  # Slurm has forgotten it
             (job,) = slurm.rest.call("GET", slurm.path(f"job/{job_id}"))["jobs"]
-            return "PENDING" in job["job_state"]
-        return False
+            if "PENDING" in job["job_state"]:
+                return float(job["submit_time"]["number"]) + 1 - time.time() + time.monotonic()
+        return None
 
     def close(self) -> None:
         """End; raise the exception of a thread."""

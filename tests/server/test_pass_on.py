@@ -113,11 +113,12 @@ async def test_without_a_leader_the_caller_asks_again_L9(
     assert (await standby.post())[0] == 503
 
 
+@pytest.mark.parametrize("last", ["", NOWHERE], ids=["released", "gone"])
 @pytest.mark.parametrize("itself", [False, True], ids=["another", "itself"])
 async def test_a_call_during_a_handover_waits_for_the_next_leader_F6(
-    leader: Replica, standby: Replica, itself: bool
+    leader: Replica, standby: Replica, itself: bool, last: str
 ) -> None:
-    standby.leader = ""
+    standby.leader = last
     calling = asyncio.create_task(standby.post())
     await asyncio.sleep(0.05)
     assert not calling.done()
@@ -127,6 +128,15 @@ async def test_a_call_during_a_handover_waits_for_the_next_leader_F6(
     call = await next_leader.waits()
     await next_leader.hooks.push([AnswerGate(call.call, "n1", go=True, why="")])
     assert await calling == (200, {"action": "go"})
+
+
+async def test_a_call_that_comes_after_the_stop_of_the_leader_does_not_wait_F10(
+    leader: Replica,
+) -> None:
+    """It would keep the server open, and with it the Lease, for two seconds."""
+    leader.hooks.calls.end()
+    assert await leader.post() == (503, {"error": "sunk-sync stops: ask again"})
+    assert leader.facts == []
 
 
 async def test_a_standby_that_stops_keeps_no_call_F10(standby: Replica) -> None:
