@@ -131,6 +131,14 @@ def test_new_pods_that_do_not_become_ready_stop_the_update_N13() -> None:
     assert condition.message == "cpu-3: ImagePullBackOff: no such image"
 
 
+def test_the_pods_of_a_scale_in_do_not_widen_the_budget_of_an_update_N12_N6() -> None:
+    spec = node_set(3, template=NEWER, strategy=ONE_BY_ONE)
+    rows = [one for ordinal in range(6) for one in a(ordinal)]
+    assert condemned(Core(spec, *rows)) == {
+        "cpu-2": UPDATE, "cpu-3": IN, "cpu-4": IN, "cpu-5": IN,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("replicas", "unavailable", "percent", "number"),
     [(4, 1, False, 1), (4, 3, False, 3), (4, 25, True, 1), (8, 25, True, 2), (2, 10, True, 1)],

@@ -4,7 +4,7 @@ The annotation is the only memory: it drains the Slurm node (S6), and the rule `
 Pod once it is drained. Who is condemned stays so, unless the reason is gone.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from sunk_sync.core.model.actions import Condemn
 from sunk_sync.core.model.config import Configuration
@@ -35,7 +35,7 @@ def condemn(view: NodeSetView, _: Configuration, now: float) -> Ruling:
     if view.plan.problem or not (view.kube_listed and view.slurm_listed) or view.blind:
         return QUIET
     slots = [slot for slot in view.slots if not slot.pod.terminating]
-    wanted = _wanted(view.spec, slots, view.slots, now)
+    wanted = _wanted(view.spec, slots, now)
     wants = tuple(_changes(view.spec, slots, wanted))
     again_s = _next_available_s(view, now) if set(wanted.values()) & {"update"} or wants else None
     if not wants:
@@ -43,7 +43,7 @@ def condemn(view: NodeSetView, _: Configuration, now: float) -> Ruling:
     return Ruling(wants, _because(view.spec, wants), again_s)
 
 
-def _wanted(spec: NodeSet, slots: Sequence[Slot], every: Sequence[Slot], now: float) -> Causes:
+def _wanted(spec: NodeSet, slots: Sequence[Slot], now: float) -> Causes:
     if spec.deleting:
         cause: Cause | None = None if spec.orphan else "deletion"
         return {slot.name: cause for slot in slots}
@@ -51,7 +51,7 @@ def _wanted(spec: NodeSet, slots: Sequence[Slot], every: Sequence[Slot], now: fl
     causes: Causes = {slot.name: None for slot in slots}
     causes.update(dict.fromkeys(leaving, "scale-in"))
     staying = [slot for slot in slots if slot.name not in leaving]
-    causes.update(_replaced(spec, staying, every, now))
+    causes.update(_replaced(spec, staying, now))
     return causes
 
 
@@ -83,12 +83,13 @@ def _rank(slot: Slot) -> tuple[object, ...]:
     )
 
 
-def _replaced(spec: NodeSet, slots: Sequence[Slot], every: Sequence[Slot], now: float) -> Causes:
+def _replaced(spec: NodeSet, slots: Sequence[Slot], now: float) -> Causes:
     """Return the Pods to replace, within the budget of unavailable ones (N12).
 
-    A condemned Pod counts as unavailable from the start. One that is of no use costs nothing.
+    `slots`: without those of a scale-in. A condemned Pod counts as unavailable from the start. One
+    that is of no use costs nothing.
     """
-    kept = [one for one in every if cause_of(one.pod) is None]
+    kept = [one for one in slots if cause_of(one.pod) is None]
     left = budget(spec) - spec.replicas + sum(is_available(one, spec, now=now) for one in kept)
     causes: Causes = {}
     for slot in sorted(slots, key=lambda slot: (cause_of(slot.pod) is None, *_rank(slot))):
@@ -145,8 +146,6 @@ def _next_available_s(view: NodeSetView, now: float) -> float | None:
 def _because(spec: NodeSet, wants: Sequence[Condemn]) -> str:
     ends = [one for one in wants if one.why]
     released = len(wants) - len(ends)
-    texts: list[tuple[bool, Callable[[], str]]] = [
-        (bool(ends), lambda: f"{len(ends)} Pods must go: {ends[0].why}"),
-        (bool(released), lambda: f"{released} Pods stay after all"),
-    ]
-    return f"{spec.path}: " + "; ".join(text() for holds, text in texts if holds)
+    texts = [f"{len(ends)} Pods must go: {ends[0].why}"] if ends else []
+    texts += [f"{released} Pods stay after all"] if released else []
+    return f"{spec.path}: {'; '.join(texts)}"
