@@ -58,7 +58,8 @@ class PassOn:
         """Return the leader's answer, or 503; None: this replica leads by now."""
         why = "this replica does not lead"
         if PASSED_ON in request.headers:
-            return _later(why)
+            await self._next_leader("")  # it may be about to lead
+            return _later(why) if self.stands_by() else None
         last = ""
         while await self._next_leader(last):
             last = self._leader()

@@ -16,7 +16,7 @@ from tests.chaos.checkers import HumanDrains
 from tests.chaos.world import HOSTS, World
 from tests.real.pod_bed import SCHEDULER
 from tests.real.service import NAMESPACE
-from tests.real.stage import prefixed
+from tests.real.stage import annotation, prefixed
 from tests.real.testbed import BedError, RestError, kube_objects
 from tests.real.testbed.closing import Closing
 from tests.real.testbed.kube_objects import Object
@@ -280,6 +280,16 @@ class Traffic(Closing):
             if "DRAIN" in node["state"] and node["reason"].startswith(SLURMS_OWN):
                 self._slurm.update_slurm_node(node["name"], state=["UNDRAIN"], reason="repaired")
 
+    def _ask_again(self) -> None:
+        """Ask for new jobs of waiting Pods whose job somebody cancelled: else they get none (P17).
+
+        The Pod of a job that was cancelled while it started is not bound yet.
+        """
+        for pod in self._ours():
+            if annotation(pod, "cancelled") is not None and "nodeName" not in pod["spec"]:
+                name = pod["metadata"]["name"]
+                self._kube.annotate_pod(name, NAMESPACE, prefixed({"resubmit": "please"}))
+
     def wind_down(self) -> None:
         """Leave only the controllers' Pods, and free every host; call it after `close`."""
         for host in list(self._drained):
@@ -293,6 +303,7 @@ class Traffic(Closing):
                 self._replace_slurmd_pod(host)
             self._kube.annotate_pod(f"slurmd-{host}", NAMESPACE, prefixed({"cordon": None}))
             self._kube.set_pod_ready(f"slurmd-{host}", NAMESPACE, ready=True)
+        self._ask_again()
         self._scale_to(WEB)
         self._kube.rest.call("DELETE", BATCH + BACKGROUND)
         for pod in self._ours():

@@ -130,6 +130,21 @@ async def test_a_call_during_a_handover_waits_for_the_next_leader_F6(
     assert await calling == (200, {"action": "go"})
 
 
+async def test_a_replica_that_is_about_to_lead_keeps_a_call_that_was_passed_on_F6(
+    standby: Replica,
+) -> None:
+    """The other standby may read the Lease before this one has taken over."""
+    standby.leader = ""
+    calling = asyncio.create_task(standby.post(**{PASSED_ON: "1"}))
+    await asyncio.sleep(0.05)
+    assert not calling.done()
+    standby.leads = True
+    standby.pass_on.let_go()
+    call = await standby.waits()
+    await standby.hooks.push([AnswerGate(call.call, "n1", go=True, why="")])
+    assert await calling == (200, {"action": "go"})
+
+
 async def test_a_call_that_comes_after_the_stop_of_the_leader_does_not_wait_F10(
     leader: Replica,
 ) -> None:
