@@ -7,7 +7,7 @@ import json
 import signal
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ import pytest
 from tests.real.conftest import for_each_slurm
 from tests.real.service import QUICK, Service, install
 from tests.real.slurmd_pods import SlurmdPods, wait_for
-from tests.real.testbed import Bed, SlurmConf
+from tests.real.testbed import Bed, BedError, SlurmConf
 from tests.real.testbed.kube import REPOSITORY
 from tests.real.testbed.kube_objects import node
 
@@ -84,7 +84,8 @@ class Farm:
         self.pods.starts = True
         for one in self.slurm.slurm_nodes():
             if "DRAIN" in one["state"] and not one["reason"].startswith("k8s:"):
-                self.slurm.scontrol("update", f"nodename={one['name']}", "state=undrain")
+                with suppress(BedError):  # its record may go at this moment
+                    self.slurm.scontrol("update", f"nodename={one['name']}", "state=undrain")
         self.kube.kubectl("delete", "nset", "--all", "-n", "slurm", "--wait=false")
         wait_for(self.is_empty, "nothing left of the NodeSet", deadline_s=60)
 
