@@ -1,6 +1,7 @@
 """The rules of each kind of key, and the function that runs them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import Action, Target, target_of
@@ -40,6 +41,7 @@ from sunk_sync.core.views.node_set import NodeSetView
 from sunk_sync.core.views.parts import Cluster
 from sunk_sync.core.views.workload import Workload
 
+ViewT = TypeVar("ViewT")
 HostRule = Callable[[Host, Configuration, float], Ruling]
 WorkloadRule = Callable[[Workload, Configuration, float], Ruling]
 NodeSetRule = Callable[[NodeSetView, Configuration, float], Ruling]
@@ -112,56 +114,42 @@ def decide(graph: Graph, key: Key, now: float) -> Verdict:
 
 
 def _rule_workload(graph: Graph, key: Key, now: float) -> list[Ruling]:
-    workload = graph.workload(key[1])
-    rulings = []
-    for name, rule in WORKLOAD_RULES.items():
-        try:
-            ruling = rule(workload, graph.configuration, now)
-        except Exception as error:
-            raise RuleError(key, name, error) from error
-        if ruling is not QUIET:
-            rulings.append(ruling)
-    return rulings
+    return _run(WORKLOAD_RULES, graph.workload(key[1]), graph, key=key, now=now)
 
 
 def _rule_host(graph: Graph, key: Key, now: float) -> list[Ruling]:
     host = graph.host(key[1])
-    configuration = graph.configuration
-    rulings = []
-    for name, rule in (RIVAL_RULES if host.rivals else HOST_RULES).items():
-        try:
-            ruling = rule(host, configuration, now)
-        except Exception as error:
-            raise RuleError(key, name, error) from error
-        if ruling is not QUIET:
-            rulings.append(ruling)
-    return rulings
+    return _run(RIVAL_RULES if host.rivals else HOST_RULES, host, graph, key=key, now=now)
 
 
 def _rule_node_set(graph: Graph, key: Key, now: float) -> list[Ruling]:
     view = graph.node_set(key[1])
-    if view is None:
-        return []
+    return [] if view is None else _run(NODE_SET_RULES, view, graph, key=key, now=now)
+
+
+def _rule_cluster(graph: Graph, now: float) -> list[Ruling]:
+    return _run(CLUSTER_RULES, graph.cluster(), graph, key=CLUSTER, now=now)
+
+
+def _run(
+    rules: Mapping[str, Callable[[ViewT, Configuration, float], Ruling]],
+    view: ViewT,
+    graph: Graph,
+    *,
+    key: Key,
+    now: float,
+) -> list[Ruling]:
+    """Return the rulings of all rules of one key, without the quiet ones."""
+    configuration = graph.configuration
     rulings = []
-    for name, rule in NODE_SET_RULES.items():
+    for name, rule in rules.items():
         try:
-            ruling = rule(view, graph.configuration, now)
+            ruling = rule(view, configuration, now)
         except Exception as error:
             raise RuleError(key, name, error) from error
         if ruling is not QUIET:
             rulings.append(ruling)
     return rulings
-
-
-def _rule_cluster(graph: Graph, now: float) -> list[Ruling]:
-    cluster = graph.cluster()
-    rulings = []
-    for name, rule in CLUSTER_RULES.items():
-        try:
-            rulings.append(rule(cluster, graph.configuration, now))
-        except Exception as error:
-            raise RuleError(CLUSTER, name, error) from error
-    return [ruling for ruling in rulings if ruling is not QUIET]
 
 
 def _merge(key: Key, rulings: Sequence[Ruling]) -> Verdict:

@@ -8,9 +8,10 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
+from tests.real.stage import eventually
 from tests.real.testbed import Bed
 from tests.real.testbed.ports import Ports
 from tests.real.testbed.rest import RestError
@@ -108,10 +109,8 @@ def _slurmd(pod: Object) -> Object:
     return container
 
 
-def wait_for(what: Any, text: str, *, deadline_s: float = 20) -> float:
+def wait_for(what: Callable[[], Any], text: str, *, deadline_s: float = 20) -> float:
     """Wait until `what()` is true; return the seconds it took."""
     begun = time.monotonic()
-    while not what():
-        assert time.monotonic() < begun + deadline_s, f"not within {deadline_s} s: {text}"
-        time.sleep(0.01)
+    eventually(what, text, within_s=deadline_s)
     return time.monotonic() - begun

@@ -102,6 +102,12 @@ def available_s(slot: Slot, spec: NodeSet) -> float:
     return slot.since_s + spec.min_ready_s
 
 
+def next_available_s(view: NodeSetView, now: float) -> float | None:
+    """Return when time alone makes the next Pod that is ready available; None: no Pod."""
+    times = [available_s(slot, view.spec) for slot in view.slots if slot.pod.ready]
+    return min([time for time in times if time > now], default=None)
+
+
 def is_slot_busy(slot: Slot) -> bool:
     return slot.slurm_node is not None and is_busy(slot.slurm_node.state)
 

@@ -2,6 +2,8 @@
 
 from sys import intern
 
+from msgspec import convert
+
 from sunk_sync.core.model.node_set import (
     FINALIZER,
     ORPHAN_FINALIZER,
@@ -41,7 +43,7 @@ def node_set_row(wire: wires.WireNodeSet) -> NodeSet:
         registration=_registration(spec),
         strategy=_strategy(spec.update_strategy),
         min_ready_s=float(spec.min_ready_seconds),
-        counts=_counts(status),
+        counts=convert(status, Counts, from_attributes=True),
         observed_generation=status.observed_generation,
         shown_revision=status.revision,
         shown_selector=cut(status.selector),
@@ -81,18 +83,3 @@ def _strategy(wire: wires.WireStrategy) -> UpdateStrategy:
     if isinstance(given, int):
         return UpdateStrategy(wire.type, max(given, 1), percent=False)
     return UpdateStrategy(wire.type, int(given.removesuffix(PERCENT)), percent=True)
-
-
-def _counts(status: wires.WireStatus) -> Counts:
-    return Counts(
-        desired=status.desired,
-        replicas=status.replicas,
-        ready=status.ready,
-        registered=status.registered,
-        updated=status.updated,
-        available=status.available,
-        idle=status.idle,
-        allocated=status.allocated,
-        draining=status.draining,
-        down=status.down,
-    )

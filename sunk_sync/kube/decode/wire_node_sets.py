@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 from msgspec import Raw, Struct
 
+from sunk_sync.core.model.node_set import Counts
 from sunk_sync.kube.decode.wire_hosts import WireCondition
 
 EMPTY = Raw(b"{}")
@@ -55,20 +56,10 @@ class WireSpec(Struct, gc=False, frozen=True, rename="camel"):
     min_ready_seconds: int = 0
 
 
-class WireStatus(Struct, gc=False, frozen=True, rename="camel"):
+class WireStatus(Counts, gc=False, frozen=True, rename="camel"):
     observed_generation: int = 0
     revision: str = ""
     selector: str = ""
-    desired: int = 0
-    replicas: int = 0
-    ready: int = 0
-    registered: int = 0
-    updated: int = 0
-    available: int = 0
-    idle: int = 0
-    allocated: int = 0
-    draining: int = 0
-    down: int = 0
     conditions: list[WireCondition] | None = None
 
 

@@ -14,6 +14,7 @@ from sunk_sync.core.model.actions import (
     PodEnd,
     RemakePod,
     SetFinalizer,
+    SetMetadata,
     SetStatus,
 )
 from sunk_sync.core.model.condition import Condition
@@ -25,9 +26,9 @@ from sunk_sync.kube.api.answers import Decode, KubeError
 from sunk_sync.kube.api.client import Caller, Request
 from sunk_sync.kube.decode.source_decoder import NODE_SETS, SLURMD_PODS, Unreadable
 from sunk_sync.kube.decode.strings import cut
-from sunk_sync.kube.write.apply import CONTENT_TYPE, path_of
+from sunk_sync.kube.write.apply import CONTENT_TYPE, request_of
 from sunk_sync.kube.write.outcomes import WallClock, failed, is_missing, spelled
-from sunk_sync.kube.write.pod_requests import reading
+from sunk_sync.kube.write.pod_requests import deletion, reading
 
 MERGE = "application/merge-patch+json"
 Seen = Observed | Unreadable
@@ -101,7 +102,7 @@ class NodeSetPush:
             return Done(action, (read,))
         if why := _why_not(action, pod):
             return Refused(action, why, (read,))
-        request = _deletion(action, version=int(read.order))
+        request = deletion(action.reference, version=int(read.order))
         answer = await self._client.call(request, SLURMD_PODS.object)
         if not isinstance(answer, KubeError):
             return Done(action, (answer,) if isinstance(answer, Observed) else ())
@@ -123,28 +124,10 @@ def _why_not(action: PodEnd, pod: SlurmdPod) -> str:
     return ""
 
 
-def _deletion(action: PodEnd, *, version: int) -> Request:
-    body = {
-        "apiVersion": "v1",
-        "kind": "DeleteOptions",
-        "preconditions": {"uid": action.reference.uid, "resourceVersion": str(version)},
-    }
-    return Request(method="DELETE", path=path_of(action.reference), body=msgspec.json.encode(body))
-
-
 def _condemning(action: Condemn) -> Request:
-    annotations = {names.PENDING_DELETION: action.why} if action.why else {}
-    reference = action.reference
-    metadata: dict[str, Any] = {"name": reference.name, "uid": reference.uid}
-    if annotations:
-        metadata["annotations"] = annotations
-    return Request(
-        method="PATCH",
-        path=path_of(reference),
-        query=(("fieldManager", names.MANAGER_CONDEMN), ("force", "true")),
-        body=msgspec.json.encode({"apiVersion": "v1", "kind": "Pod", "metadata": metadata}),
-        content_type=CONTENT_TYPE,
-    )
+    annotations = ((names.PENDING_DELETION, action.why),) if action.why else ()
+    metadata = SetMetadata(action.reference, names.MANAGER_CONDEMN, (), annotations)
+    return request_of(metadata, at="")
 
 
 def _node_set_path(namespace: str, name: str) -> str:

@@ -36,12 +36,18 @@ def disruption(action: EndPod, *, at: str) -> Request:
     return _status(action.reference, condition, manager=names.MANAGER_RELEASE)
 
 
-def deletion(reference: Reference) -> Request:
-    """Delete the Pod with this UID, with its own grace period."""
+def deletion(reference: Reference, *, version: int = 0) -> Request:
+    """Delete the Pod with this UID, with its own grace period.
+
+    `version`: only as it was read with this resourceVersion; 0: in any version.
+    """
+    preconditions = {"uid": reference.uid}
+    if version:
+        preconditions["resourceVersion"] = str(version)
     body = {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
-        "preconditions": {"uid": reference.uid},
+        "preconditions": preconditions,
     }
     return Request(method="DELETE", path=path_of(reference), body=_encoded(body))
 

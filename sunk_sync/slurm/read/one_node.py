@@ -1,5 +1,6 @@
 """Read single Slurm nodes now, as the evidence for a write (S0)."""
 
+import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
@@ -17,6 +18,8 @@ from sunk_sync.slurm.decode.nodes import read_node, read_nodes
 
 YOUNG_S: Final = 2.0
 """The longest time between the read of a node and the write that relies on it."""
+is_node_name: Final = re.compile(r"[A-Za-z0-9._-]{1,253}").fullmatch
+"""Anything else might be a hostlist with more nodes than the one that was read."""
 LIST_ABOVE: Final = 50
 """One listing replaces more reads than this."""
 

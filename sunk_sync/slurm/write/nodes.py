@@ -4,7 +4,6 @@ slurmctld has no compare-and-set. A change by a user between the read and the wr
 is lost (S0).
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
@@ -29,13 +28,11 @@ from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.http import Clock
 from sunk_sync.slurm.api.requests import post_node, post_nodes
 from sunk_sync.slurm.api.versions import dialect_of
-from sunk_sync.slurm.read.one_node import YOUNG_S, Reads, read_nodes_now
+from sunk_sync.slurm.read.one_node import YOUNG_S, Reads, is_node_name, read_nodes_now
 from sunk_sync.slurm.write.precondition import Forbidden, NodeUpdate, plan
 
 _KEPT_S: Final = 60.0
 """Longer than any push."""
-_is_node_name = re.compile(r"[A-Za-z0-9._-]{1,253}").fullmatch
-"""Anything else might be a hostlist with more nodes than the one that was read."""
 
 
 class _Write(Struct, frozen=True):
@@ -145,7 +142,7 @@ def _is_desired(action: Action) -> TypeGuard[SlurmAction]:
     """Whether the action is for one Slurm node."""
     if not isinstance(action, Drain | Undrain | RewriteReason | SetComment):
         return False
-    return _is_node_name(action.slurm_node) is not None
+    return is_node_name(action.slurm_node) is not None
 
 
 def _judge(index: int, action: Action, reads: Reads) -> _Write | Outcome:

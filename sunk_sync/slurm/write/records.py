@@ -4,7 +4,6 @@ Slurm itself refuses while a job runs there. It does not refuse while a waiting 
 node, and on 26.05 that job fails at the next reconfigure. So all jobs are listed first.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -21,10 +20,10 @@ from sunk_sync.slurm.api.answers import UNREADABLE, SlurmError, decoded, printab
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.http import Clock
 from sunk_sync.slurm.api.requests import delete_node, list_jobs
-from sunk_sync.slurm.read.one_node import Seen, read_nodes_now
+from sunk_sync.slurm.decode.nodes import state_of
+from sunk_sync.slurm.read.one_node import Seen, is_node_name, read_nodes_now
 
 PENDING: Final = "PENDING"
-_is_node_name = re.compile(r"[A-Za-z0-9._-]{1,253}").fullmatch
 
 
 class _WireJob(Struct, frozen=True):
@@ -52,7 +51,7 @@ class RecordPush:
         required = await self._required()
         if isinstance(required, SlurmError):
             return [Unsure(action, str(required)) for action in actions]
-        names = {one.slurm_node for one in actions if _is_node_name(one.slurm_node)}
+        names = {one.slurm_node for one in actions if is_node_name(one.slurm_node)}
         reads = await read_nodes_now(self._client, names, bulk=False, clock=self._clock)
         return await anyio.gather(
             *(self._one(one, reads.get(one.slurm_node), required) for one in actions)
@@ -94,8 +93,7 @@ class RecordPush:
 
 
 def _note(job: _WireJob, required: Required) -> None:
-    states = job.job_state if isinstance(job.job_state, list) else [job.job_state or ""]
-    if PENDING in states and job.required_nodes:
+    if PENDING in state_of(job.job_state) and job.required_nodes:
         for name in expand(job.required_nodes):
             required.setdefault(name, job.job_id)
 

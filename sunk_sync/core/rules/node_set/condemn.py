@@ -14,13 +14,13 @@ from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.views.node_set import (
     NodeSetView,
     Slot,
-    available_s,
     cause_of,
     condemnation,
     is_available,
     is_registered,
     is_slot_busy,
     is_slot_drained,
+    next_available_s,
 )
 
 Causes = dict[str, Cause | None]
@@ -37,7 +37,7 @@ def condemn(view: NodeSetView, _: Configuration, now: float) -> Ruling:
     slots = [slot for slot in view.slots if not slot.pod.terminating]
     wanted = _wanted(view.spec, slots, now)
     wants = tuple(_changes(view.spec, slots, wanted))
-    again_s = _next_available_s(view, now) if set(wanted.values()) & {"update"} or wants else None
+    again_s = next_available_s(view, now) if set(wanted.values()) & {"update"} or wants else None
     if not wants:
         return Ruling(look_again_s=again_s) if again_s is not None else QUIET
     return Ruling(wants, _because(view.spec, wants), again_s)
@@ -135,12 +135,6 @@ def _changes(spec: NodeSet, slots: Sequence[Slot], wanted: Causes) -> Iterator[C
         if asked_by_user or (pod.pending_deletion or "") == text:
             continue
         yield Condemn(reference_of(pod), text)
-
-
-def _next_available_s(view: NodeSetView, now: float) -> float | None:
-    """Return when a Pod that is ready becomes available: time alone frees the budget."""
-    times = [available_s(slot, view.spec) for slot in view.slots if slot.pod.ready]
-    return min([time for time in times if time > now], default=None)
 
 
 def _because(spec: NodeSet, wants: Sequence[Condemn]) -> str:

@@ -12,10 +12,10 @@ from sunk_sync.core.translate.node_states import is_drained
 from sunk_sync.core.views.node_set import (
     NodeSetView,
     Slot,
-    available_s,
     is_available,
     is_registered,
     is_slot_busy,
+    next_available_s,
 )
 
 PATIENCE_S = 60.0
@@ -155,6 +155,7 @@ def _named(names: Sequence[str]) -> str:
 
 def _next_change_s(view: NodeSetView, now: float) -> float | None:
     """Return when time alone changes the status: a Pod becomes available, or is late."""
-    ready = [available_s(slot, view.spec) for slot in view.slots if slot.pod.ready]
     late = [slot.since_s + PATIENCE_S for slot in view.slots if not slot.pod.ready]
-    return min([time for time in (*ready, *late) if time > now], default=None)
+    times = [time for time in late if time > now]
+    ready_s = next_available_s(view, now)
+    return min(times if ready_s is None else [*times, ready_s], default=None)
