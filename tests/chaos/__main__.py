@@ -5,8 +5,7 @@ import random
 import sys
 from pathlib import Path
 
-from tests.chaos.run import Options, Run
-from tests.real.testbed import BedError
+from tests.chaos.run import Options, Run, exit_code
 from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
 from tests.real.testbed.requirements import why_not
 
@@ -27,15 +26,7 @@ def main(argv: list[str]) -> int:
         folder=FOLDER / str(seed),
         keep_logs=options.keep_logs,
     )
-    try:
-        violations = Run(made, lambda text: print(text, flush=True)).go()
-    except BedError as error:
-        print(error, file=sys.stderr)
-        return 2
-    for one in violations:
-        print(f"VIOLATION {one}")
-    print(f"seed {seed}: {len(violations)} violations")
-    return 1 if violations else 0
+    return exit_code(Run(made, lambda text: print(text, flush=True)).go, seed=seed)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,10 +1,11 @@
 """One run: bursts of faults with calm between, then nothing disturbed until all has converged."""
 
 import random
+import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.chaos.observer import Observer
 from tests.chaos.traffic import Traffic
 from tests.chaos.verdict import check_logs, check_writers, converge, spelled, tally
 from tests.chaos.world import World
+from tests.real.testbed import BedError
 
 BURST_S = 45.0
 CALM_S = 36.0
@@ -174,3 +176,16 @@ def _kind_of(target: str) -> str:
     """`slurmd` of `slurmd-n3`, `replica to_kube` of `replica-2 to_kube`."""
     words = [word.partition("-")[0] if "kube" not in word else word for word in target.split()]
     return " ".join(words)
+
+
+def exit_code(go: Callable[[], Sequence[object]], *, seed: int) -> int:
+    """Print the violations of a run; return 1 if there are any, 2 if the servers cannot run."""
+    try:
+        violations = go()
+    except BedError as error:
+        print(error, file=sys.stderr)
+        return 2
+    for one in violations:
+        print(f"VIOLATION {one}")
+    print(f"seed {seed}: {len(violations)} violations")
+    return 1 if violations else 0

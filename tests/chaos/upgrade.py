@@ -17,12 +17,12 @@ from msgspec import Struct
 from tests.chaos.checkers import Violation
 from tests.chaos.observer import Observer
 from tests.chaos.probes import Probes, probe_conf, told
+from tests.chaos.run import exit_code
 from tests.chaos.snapshot import differences, snapshot
 from tests.chaos.traffic import Traffic
 from tests.chaos.verdict import check_logs, check_writers, converge, tally
 from tests.chaos.world import READY_S, World
 from tests.real.service import NAMESPACE
-from tests.real.testbed import BedError
 from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES
 from tests.real.testbed.kube import REPOSITORY
 from tests.real.testbed.requirements import why_not
@@ -164,15 +164,7 @@ def main(argv: list[str]) -> int:
         older=given.older and given.older.resolve(),
         folder=Path("build") / "chaos" / f"upgrade-{seed}",
     )
-    try:
-        violations = Upgrades(options).go()
-    except BedError as error:
-        print(error, file=sys.stderr)
-        return 2
-    for one in violations:
-        print(f"VIOLATION {one}")
-    print(f"seed {seed}: {len(violations)} violations")
-    return 1 if violations else 0
+    return exit_code(Upgrades(options).go, seed=seed)
 
 
 if __name__ == "__main__":
