@@ -74,7 +74,7 @@ class PassOn:
         with anyio.move_on_after(HANDOVER_S):
             while self.stands_by() and not self._closed and self._leader() in ("", last):
                 await self._changed.wait()
-        return self.stands_by() and self._leader() not in ("", last)
+        return not self._closed and self.stands_by() and self._leader() not in ("", last)
 
     async def _ask(self, leader: str, request: web.BaseRequest, body: bytes) -> Reply | str:
         """Return the answer, or a text if the leader gives none: it may have just ended."""

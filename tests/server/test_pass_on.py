@@ -164,6 +164,18 @@ async def test_a_standby_that_stops_keeps_no_call_F10(standby: Replica) -> None:
     assert asyncio.get_running_loop().time() - begun_s < pass_on.HANDOVER_S / 2
 
 
+async def test_a_standby_that_stops_begins_no_call_to_a_leader_it_learns_of_F10(
+    leader: Replica, standby: Replica
+) -> None:
+    standby.leader = ""
+    calling = asyncio.create_task(standby.post())
+    await asyncio.sleep(0.05)
+    standby.leader = leader.address
+    await standby.pass_on.aclose()
+    assert (await calling)[0] == 503
+    assert leader.facts == []
+
+
 async def test_two_standbys_never_pass_a_call_back_and_forth_F6(standby: Replica) -> None:
     standby.leader = standby.address
     assert (await standby.post())[0] == 503

@@ -162,6 +162,7 @@ def test_a_large_record_in_small_pieces_is_scanned_few_times() -> None:
     assert scans < 25
 
 
+@pytest.mark.no_cover  # tracing costs our lines, not those of json
 def test_cutting_and_decoding_costs_less_than_json_loads() -> None:
     """Measured side by side: a ratio of 0.3."""
     listing = json.loads(recorded("26.05", "nodes-drain-mixed"))

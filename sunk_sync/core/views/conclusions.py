@@ -63,13 +63,13 @@ def exclusions(workload: Workload, *, now: float) -> tuple[tuple[str, ...], str]
 
     The second value is their digest; empty: the hosts that can take the Pods are not known.
 
-    If Slurm refused the job because no other host is left, the latter are allowed again.
+    The latter are allowed again if no other host is left, by our tables or by Slurm's refusal.
     """
     hosts, refused = workload.hosts, workload.submission.refused
     if refused is not None and refused.kind in QUEUED:
         return hosts.excluded, hosts.digest
     given_up = [name for name, since_s in workload.history.hosts if now < since_s + TRIED_AGAIN_S]
-    if not given_up:
+    if not given_up or set(hosts.fit).issubset(given_up):
         return hosts.excluded, hosts.digest
     excluded = tuple(sorted({*hosts.excluded, *given_up}))
     return excluded, hosts_digest(excluded)

@@ -116,6 +116,8 @@ class CandidateHosts(Struct, frozen=True, gc=False):
     free: bool = False
     """Some feasible host seems free, and no other workload waits (P11a)."""
     external: bool = False
+    fit: tuple[str, ...] = ()
+    """The feasible hosts, if sunk-sync gave up a job of the workload on some host (P32)."""
 
 
 class Submission(Struct, frozen=True, gc=False):

@@ -211,19 +211,23 @@ class WorkloadSnapshots:
         """Return the hosts for a job that must be submitted, or must exclude other hosts."""
         if job is None:
             waits = bool(members.pods) and not members.bound
-            return self._candidates(members.pods) if waits else NO_CANDIDATES
+            return self._candidates(key, members.pods) if waits else NO_CANDIDATES
         if members.bound or not is_waiting(job):
             return NO_CANDIDATES
         edited = is_edited(job, request.digest)
         wanted = self._all.exclusion_updates.wanted.get(job.job_id)
-        if edited or self._memory.submissions.of.get(key, NO_HISTORY).hosts:
+        given_up = bool(self._memory.submissions.of.get(key, NO_HISTORY).hosts)
+        if edited or given_up:
             self._lists.following[key] = None
             reach = self._reach(members.pods)
             wanted = reach if edited or not reach.unfit else None
-        return NO_CANDIDATES if wanted is None else CandidateHosts(wanted.excluded, wanted.hosts)
+        if wanted is None:
+            return NO_CANDIDATES
+        return CandidateHosts(wanted.excluded, wanted.hosts, fit=wanted.fit if given_up else ())
 
-    def _candidates(self, pods: Sequence[Pod]) -> CandidateHosts:
+    def _candidates(self, key: str, pods: Sequence[Pod]) -> CandidateHosts:
         reach, feasible_hosts = self._reach(pods), self._feasible_hosts
+        given_up = self._memory.submissions.of.get(key, NO_HISTORY).hosts
         return CandidateHosts(
             excluded=reach.excluded,
             digest=reach.hosts,
@@ -231,6 +235,7 @@ class WorkloadSnapshots:
             not_ready=feasible_hosts.waits_for(reach),
             free=not self._lists.is_crowded() and feasible_hosts.is_free(reach),
             external=reach.external,
+            fit=reach.fit if given_up else (),
         )
 
     def _history(self, key: str) -> SubmissionHistory:

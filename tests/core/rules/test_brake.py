@@ -63,8 +63,7 @@ def test_hosts_of_all_recent_replaced_jobs_are_excluded_until_they_are_ready_aga
 
 
 def test_a_host_of_a_replaced_job_is_excluded_for_five_minutes_P32() -> None:
-    """When Slurm refuses the job because all hosts are excluded, P10 says how long it waits."""
-    core = two_hosts(POD)
+    core = two_hosts(POD, *room("n3"))
     give_up(core, 1, "n1")
     core.wait(10)
     give_up(core, 2, "n2")
@@ -72,6 +71,19 @@ def test_a_host_of_a_replaced_job_is_excluded_for_five_minutes_P32() -> None:
     assert core.submission(POD).excluded == ("n1", "n2")
     core.wait(2)
     assert core.submission(POD).excluded == ("n2",)
+
+
+def test_when_each_feasible_host_was_tried_all_are_allowed_again_P32() -> None:
+    """Slurm refuses a job that excludes each host that can take it."""
+    core = two_hosts(POD)
+    give_up(core, 1, "n1")
+    core.wait(10)
+    assert core.submission(POD).excluded == ("n1",)
+    give_up(core, 2, "n2")
+    core.wait(10)
+    assert core.submission(POD).excluded == ()
+    core.see(*room("n3"))
+    assert core.submission(POD).excluded == ("n1", "n2")
 
 
 def test_jobs_replaced_for_one_cause_make_one_event_P32() -> None:

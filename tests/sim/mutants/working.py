@@ -98,8 +98,7 @@ MUTANTS = (
     ),
     _mutant(
         "a waiting job avoids a host for ever", "core/workloads/snapshot.py",
-        "        if edited or self._memory.submissions.of.get(key, NO_HISTORY).hosts:",
-        "        if edited:",
+        "        if edited or given_up:", "        if edited:",
         "A Pod waited behind a full host although the others were ready again.",
     ),
     _mutant(
@@ -190,8 +189,8 @@ MUTANTS = (
     ),
     _mutant(
         "hosts that cannot take a Pod are not excluded", STATE,
-        "    if not given_up:\n        return hosts.excluded,",
-        "    if not given_up:\n        return (),",
+        "issubset(given_up):\n        return hosts.excluded,",
+        "issubset(given_up):\n        return (),",
         "The job started on a host with a taint, was replaced, and started there again.",
     ),
     _mutant(
