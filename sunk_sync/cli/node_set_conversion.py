@@ -69,6 +69,12 @@ class Conversion:
         return f"{namespace}/{name}" if namespace else str(name)
 
     @property
+    def features(self) -> Object:
+        """The field `features` of the result; made if it is missing."""
+        made: Object = self.spec.setdefault("features", {})
+        return made
+
+    @property
     def slurmd(self) -> Object:
         """The container slurmd; made if it is missing."""
         containers: list[Object] = self.pod.setdefault("containers", [])

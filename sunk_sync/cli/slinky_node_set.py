@@ -27,6 +27,7 @@ EXTRA_KEYS = {
 }
 """Keys that extraConf of sunk-sync takes too."""
 TOGETHER = ("Sockets", "CoresPerSocket", "ThreadsPerCore")
+FEATURE = re.compile(r"(?!k8s\.)[A-Za-z0-9_.=:/-]{1,64}")
 GRES = re.compile(
     r"(?P<name>[a-z][a-z0-9_]*)(:(?P<type>[A-Za-z0-9][A-Za-z0-9_.-]*))?:(?P<count>\d+)"
 )
@@ -150,6 +151,13 @@ def _gres(conversion: Conversion, text: str) -> bool:
     return True
 
 
+def _features(conversion: Conversion, text: str) -> bool:
+    if not all(map(FEATURE.fullmatch, text.split(","))):
+        return False
+    conversion.features["static"] = text.split(",")
+    return True
+
+
 KEYS: Mapping[str, Callable[[Conversion, str], bool]] = {
     "cpus": _cpus,
     "realmemory": _memory,
@@ -157,14 +165,11 @@ KEYS: Mapping[str, Callable[[Conversion, str], bool]] = {
     "memspeclimit": _reserved("memory", "Mi"),
     "weight": _number("weight"),
     "gres": _gres,
+    "feature": _features,
+    "features": _features,
 }
 """Keys of --conf with a field of their own."""
-FEATURES = "set it with scontrol; the name of the NodeSet is a feature of its nodes in any case"
-INSTEAD = {
-    "feature": FEATURES,
-    "features": FEATURES,
-    "topology": "set it with scontrol update nodename=… topology=…",
-}
+INSTEAD = {"topology": "set spec.topology: labels of Nodes that name the switches"}
 
 FIELDS: Mapping[str, Take] = {
     "template": _template,

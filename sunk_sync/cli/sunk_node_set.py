@@ -11,10 +11,7 @@ from sunk_sync.cli.node_set_conversion import (
     same,
     template,
     update_strategy,
-    without,
 )
-
-FEATURES = "set them with scontrol; the name of the NodeSet is a feature of its nodes in any case"
 
 
 def sunk_node_set(source: Object) -> Conversion:
@@ -40,6 +37,13 @@ def _of_pod(name: str) -> Take:
     return take
 
 
+def _features(name: str) -> Take:
+    def take(conversion: Conversion, field: Field) -> None:
+        conversion.features[name] = field.value
+
+    return take
+
+
 FIELDS: Mapping[str, Take] = {
     "template": template,
     "replicas": same("replicas"),
@@ -49,7 +53,7 @@ FIELDS: Mapping[str, Take] = {
     "affinity": _of_pod("affinity"),
     "nodeSelector": _of_pod("nodeSelector"),
     "tolerations": _of_pod("tolerations"),
-    "staticFeatures": without(FEATURES),
-    "dynamicFeatures": without(FEATURES),
+    "staticFeatures": _features("static"),
+    "dynamicFeatures": _features("dynamic"),
 }
 """As for Slinky."""

@@ -16,12 +16,14 @@ from sunk_sync.core.rules.host.conflict import conflict
 from sunk_sync.core.rules.host.cordon import cordon
 from sunk_sync.core.rules.host.drain import drain
 from sunk_sync.core.rules.host.enrol import enrol
+from sunk_sync.core.rules.host.feature import feature
 from sunk_sync.core.rules.host.forget import forget
 from sunk_sync.core.rules.host.gate import gate
 from sunk_sync.core.rules.host.mark import mark
 from sunk_sync.core.rules.host.mirror import mirror
 from sunk_sync.core.rules.host.part import part
 from sunk_sync.core.rules.host.retire import retire
+from sunk_sync.core.rules.host.topology import topology
 from sunk_sync.core.rules.node_set.clear import clear
 from sunk_sync.core.rules.node_set.condemn import condemn
 from sunk_sync.core.rules.node_set.finalize import finalize
@@ -58,6 +60,8 @@ HOST_RULES: dict[str, HostRule] = {
     "forget": forget,
     "enrol": enrol,
     "busy": busy,
+    "feature": feature,
+    "topology": topology,
 }
 WORKLOAD_RULES: dict[str, WorkloadRule] = {
     "release": release,

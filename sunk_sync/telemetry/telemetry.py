@@ -301,11 +301,9 @@ def spelled(key: object) -> str:
 def _told(action: Action) -> _Extra:
     """Return the log fields of an action: its object and its content."""
     told: _Extra = {"action": name_of(action)}
+    if isinstance(action, act.SlurmAction | act.DeleteNode):
+        return told | {"slurm_node": action.slurm_node} | _node_content(action)
     match action:
-        case act.Drain() | act.Undrain() | act.RewriteReason():
-            return told | {"slurm_node": action.slurm_node, "reason": action.reason}
-        case act.SetComment() | act.DeleteNode():
-            return told | {"slurm_node": action.slurm_node}
         case act.GetObject() | act.GetGang():
             return told | _place(action.kind, action.namespace, action.name)
         case act.Relist():
@@ -332,6 +330,18 @@ def _told(action: Action) -> _Extra:
             reference = action.reference
             told |= _place(reference.kind, reference.namespace, reference.name)
             return told | _content(action)
+
+
+def _node_content(action: act.SlurmAction | act.DeleteNode) -> _Extra:
+    match action:
+        case act.Drain() | act.Undrain() | act.RewriteReason():
+            return {"reason": action.reason}
+        case act.SetFeatures():
+            return {"features": ",".join(action.features), "weight": action.weight}
+        case act.SetTopology():
+            return {"topology": action.topology}
+        case _:
+            return {}
 
 
 def _content(action: Action) -> _Extra:

@@ -26,6 +26,7 @@ MEMORY = "memory is an amount such as 500Gi, from 1Mi to less than 1024Ti"
 UNAVAILABLE = "maxUnavailable is a number from 1, or 1% to 100%"
 PREFIX = "podNamePrefix has small letters, digits and hyphens. It begins with a letter"
 STANDARD = "begins the names of its Slurm nodes: give it at most 50 small letters"
+FEATURE = "a feature has letters, digits and the characters _.=:/- and does not begin with k8s."
 UNKNOWN = "strict decoding error: unknown field"
 
 
@@ -140,6 +141,25 @@ WRONG: dict[str, tuple[Object, str]] = {
         node_set(controllerRef={"name": "slurm"}),
         f'{UNKNOWN} "spec.controllerRef"',
     ),
+    "sign in a feature": (node_set(features={"static": ["a&b"]}), FEATURE),
+    "line break in a feature": (node_set(features={"static": ["a\n"]}), FEATURE),
+    "stamp as a feature": (node_set(features={"static": ["k8s.12345678.12345678"]}), FEATURE),
+    "stamp as a prefix": (
+        node_set(features={"dynamic": {"gpu": {"prefix": "k8s."}}}),
+        "prefix has letters, digits and the characters _.=:/- and does not begin with k8s.",
+    ),
+    "label of no Node": (
+        node_set(features={"dynamic": {"a b": {}}}),
+        "a key of dynamic is a label of Nodes, such as gpu.nvidia.com/class",
+    ),
+    "topology without labels": (
+        node_set(topology={"tree": []}),
+        "spec.topology.tree in body should have at least 1 items",
+    ),
+    "short topology": (
+        node_set(topology={"tree": ["zone"], "under": "tree"}),
+        "under is a topology and a switch, such as tree:root",
+    ),
     "misspelt field": (node_set(replica=3), f'{UNKNOWN} "spec.replica"'),
     "no template": ({**node_set(), "spec": {}}, "spec.template: Required value"),
 }
@@ -157,6 +177,13 @@ RIGHT: dict[str, Object] = {
         extraConf="RestrictedCoresPerGPU=2 TmpDisk=100",
     ),
     "hardware": node_set(extraConf=f"{TOGETHER} CpuSpecList=0-1,3"),
+    "features": node_set(
+        features={
+            "static": ["fast", "ib/hdr"],
+            "dynamic": {"gpu.nvidia.com/class": {}, "rack": {"prefix": "rack="}},
+        },
+        topology={"tree": ["topology.kubernetes.io/zone", "rack"]},
+    ),
     "nothing reserved": node_set(reserved={"cores": 0, "memory": "0"}, gres=[], extraConf=""),
     "names": node_set("8-gpus", podNamePrefix="gpu", ordinalPadding=3),
     "maxUnavailable 1": rolling(1),

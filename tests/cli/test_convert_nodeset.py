@@ -99,11 +99,12 @@ def test_what_has_no_counterpart_is_named_by_its_path() -> None:
         "args of slurmd",
     }
     keys = {line.split(": ")[1] for line in left["gpu"] if line.startswith("spec.extraConf")}
-    assert keys == {"Feature", "Port", "Topology"}
+    assert keys == {"Port", "Topology"}
     total = sum(map(len, left.values()))
     assert f"{total} fields are not taken over: see the comments" in errors
     spec = found["gpu"]["spec"]
     assert spec["podNamePrefix"] == "g"
+    assert spec["features"] == {"static": ["h100", "ib"]}
     assert spec["gres"] == [
         {"name": "gpu", "type": "h100", "count": 8},
         {"name": "nic", "count": 2},
@@ -152,8 +153,6 @@ def test_sunk_s_node_sets_keep_their_pods_and_name_what_is_different() -> None:
     code, found, left, _ = converted(FOLDER / "sunk.yaml")
     assert code == 1
     assert {line.partition(": ")[0] for line in left["h100"]} == {
-        "spec.staticFeatures",
-        "spec.dynamicFeatures",
         "names of the Slurm nodes",
     }
     assert {line.partition(": ")[0] for line in left["all"]} == {
@@ -163,6 +162,7 @@ def test_sunk_s_node_sets_keep_their_pods_and_name_what_is_different() -> None:
     }
     spec = found["h100"]["spec"]
     assert (spec["replicas"], spec["podNamePrefix"]) == (2, "g")
+    assert spec["features"] == {"static": ["h100"], "dynamic": {"rack": {"prefix": "r"}}}
     assert spec["updateStrategy"] == {"type": "OnDelete"}
     assert spec["template"]["spec"]["tolerations"] == [{"key": "lock", "operator": "Exists"}]
     assert found["all"]["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "cpu"}
@@ -264,8 +264,8 @@ def test_the_command_prints_to_stdout(capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["convert-nodeset", str(FOLDER / "sunk.yaml")]) == 1
     out, errors = capsys.readouterr()
     assert out.count("kind: NodeSet") == 2
-    assert "#   spec.staticFeatures: " in out
-    assert errors == "sunk-sync: 6 fields are not taken over: see the comments\n"
+    assert "#   names of the Slurm nodes: " in out
+    assert errors == "sunk-sync: 4 fields are not taken over: see the comments\n"
 
 
 @pytest.mark.parametrize("words", [[], ["a", "b"], ["a", "--dry-run"]], ids=str)

@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from sunk_sync.core.model.node_set import NodeSet, UpdateStrategy
+from sunk_sync.core.model.facts import SlurmNode
+from sunk_sync.core.model.node_set import Features, NodeSet, Topology, UpdateStrategy
+from sunk_sync.core.model.pod_spec import Offer
 from sunk_sync.core.translate.node_states import is_drained
 from tests.core.checks import HistoryError
 from tests.core.history import History
@@ -16,6 +18,15 @@ from tests.kit.node_sets import LARGER, NEWER, SHAPE, TEMPLATE, node_set, plan
 REPLICAS = (0, 1, 2, 3, 4)
 CLAIMED = ("cpu-0", "cpu-1", "gpu-0")
 OWNERS = ("cpu", "gpu")
+FEATURES = (
+    Features(),
+    Features(("fast",)),
+    Features(("fast", "large"), (("gpu", ""),)),
+    Features((), (("gpu", "gpu-"), ("rack", "in-"))),
+)
+TOPOLOGIES = (Topology(), Topology(("rack",), "tree:root"), Topology(("gpu", "rack"), "tree:root"))
+LABELS = ((), (("gpu", "h100"),), (("gpu", "a100"), ("rack", "r1")), (("rack", "r2"),))
+THEIRS = "theirs"
 STRATEGIES = (
     UpdateStrategy(),
     UpdateStrategy("RollingUpdate", 1, percent=False),
@@ -45,7 +56,8 @@ class NodeSetHistory(History):
         replicas = self.rng.choice(REPLICAS)
         spec = node_set(
             replicas, name=name, prefix=name, uid=self._uid(), held=False,
-            strategy=self.rng.choice(STRATEGIES),
+            strategy=self.rng.choice(STRATEGIES), features=self.rng.choice(FEATURES),
+            topology=self.rng.choice(TOPOLOGIES),
         )  # fmt: skip
         self._note("make", spec)
         self.world.put_node_set(spec)
@@ -59,7 +71,14 @@ class NodeSetHistory(History):
                 self._make(name)
             return
         row = replace(row, generation=row.generation + 1)
-        match self.rng.randrange(8):
+        match self.rng.randrange(10):
+            case 8:
+                row = replace(row, features=self.rng.choice(FEATURES))
+            case 9:
+                weight = self.rng.choice((1, 5))
+                registration = replace(row.registration, weight=weight)
+                topology = self.rng.choice(TOPOLOGIES)
+                row = replace(row, topology=topology, registration=registration)
             case 0 | 1 | 2:
                 row = replace(row, replicas=self.rng.choice(REPLICAS))
             case 3:
@@ -79,6 +98,9 @@ class NodeSetHistory(History):
     def _meddle(self) -> None:
         """A person acts on a Pod or a Slurm node by hand."""
         world = self.world
+        if self.rng.random() < 0.3:
+            (self._relabel if self.rng.random() < 0.5 else self._set_by_hand)()
+            return
         if not world.pods or self.rng.random() < 0.4:
             (self._drain_by_hand if self.rng.random() < 0.7 else self._claim_a_name)()
             return
@@ -96,6 +118,32 @@ class NodeSetHistory(History):
                     self._note("record lost", name)
                     world.end_job(name)
                     del world.slurm_nodes[name]
+
+    def _relabel(self) -> None:
+        names = sorted(name for name in self.world.nodes if name.startswith("k"))
+        if names:
+            row = self.world.nodes[self.rng.choice(names)]
+            row = replace(row, offer=Offer(labels=self.rng.choice(LABELS)))
+            self._note("relabel", row)
+            self.world.put_node(row)
+
+    def _set_by_hand(self) -> None:
+        """An administrator gives a feature, takes the others away, or reconfigures Slurm."""
+        names = sorted(self.world.slurm_nodes)
+        if not names:
+            return
+        row = self.world.slurm_nodes[self.rng.choice(names)]
+        stays = row.features[:2]
+        match self.rng.randrange(3):
+            case 0 if THEIRS not in row.features and row.stamp is not None:
+                features = (*row.features, THEIRS)
+                row = replace(row, features=features, active_features=features)
+            case 1 if row.stamp is not None:
+                row = replace(row, features=stays, active_features=stays)
+            case _:
+                row = replace(row, weight=1)
+        self._note("set by hand", row)
+        self.world.put_slurm_node(row)
 
     def _claim_a_name(self) -> None:
         """A Node of this name claims the Slurm node that a NodeSet may want, or no longer."""
@@ -138,7 +186,9 @@ class NodeSetHistory(History):
         if pod.finished:
             return []
         if not pod.node_name:
-            world.put_node(node(f"k{name}"))
+            if f"k{name}" not in world.nodes:
+                offer = Offer(labels=self.rng.choice(LABELS))
+                world.put_node(node(f"k{name}", offer=offer))
             return [(world.place, name)]
         return [] if pod.ready else [(world.start_slurmd, name)]
 
@@ -188,11 +238,32 @@ class NodeSetHistory(History):
                 raise HistoryError(f"registered: {pod} has {record}")
             if record.stamp.shape != pod.shape:
                 raise HistoryError(f"shape: {pod} has {record}")
+            self._check_wish(spec, record)
             if spec.strategy.type == "RollingUpdate" and pod.revision != wanted.revision:
                 raise HistoryError(f"revision: {pod} is not {wanted.revision}")
         counts = (spec.counts.replicas, spec.counts.registered, spec.counts.idle)
         if counts != (len(pods),) * 3:
             raise HistoryError(f"status: {counts} for {len(pods)} Pods")
+
+    def _check_wish(self, spec: NodeSet, record: SlurmNode) -> None:
+        """T1-T5: the record has what the NodeSet and the labels ask for, and what others set."""
+        labels = dict(self.world.nodes[f"k{record.name}"].offer.labels)
+        assert record.stamp is not None
+        wanted = {spec.name, record.stamp.feature, *spec.features.static}
+        wanted |= {before + labels[key] for key, before in spec.features.dynamic if key in labels}
+        for shown in (set(record.features), set(record.active_features)):
+            if shown - {THEIRS} != wanted:
+                raise HistoryError(f"features: {record} is to have {wanted}")
+        if record.weight != spec.registration.weight:
+            raise HistoryError(f"weight: {record} of {spec}")
+        keys = spec.topology.labels
+        if record.topology is None or not keys:
+            return
+        path = [labels.get(key, "") for key in keys]
+        names = ["-".join(path[: number + 1]) for number in range(len(path))]
+        place = ":".join([spec.topology.under, *names]) if all(path) else ""
+        if record.topology != place:
+            raise HistoryError(f"topology: {record} is to be at {place}")
 
     def _taken(self, spec: NodeSet) -> bool:
         """Whether Pods that an older NodeSet of this name left behind have its names."""

@@ -50,6 +50,8 @@ class NodeSetWorld(World):
         super().__init__(rng)
         self.node_sets: dict[str, NodeSet] = {}
         self.made = 0
+        self.topology = rng.choice((None, "", ""))
+        """Of a new record; None: this Slurm has none in its records."""
         self.lost_jobs: list[str] = []
 
     def rows(self, source: Source) -> Any:
@@ -83,7 +85,10 @@ class NodeSetWorld(World):
         record = self.slurm_nodes.get(name)
         if record is None:
             stamp = Stamp(digest(CLUSTER_UID, pod.namespace, pod.nodeset), pod.shape)
-            self.put_slurm_node(slurm_node(name, f"IDLE+{DYNAMIC}", stamp=stamp))
+            features = (pod.nodeset, stamp.feature)
+            fields = {"stamp": stamp, "features": features, "active_features": features}
+            row = slurm_node(name, f"IDLE+{DYNAMIC}", **fields, weight=1, topology=self.topology)
+            self.put_slurm_node(row)
         elif "DOWN" in record.state:
             self.put_slurm_node(replace(record, state=record.state - {"DOWN"} | {"IDLE"}))
         self.put_pod(replace(pod, ready=True))

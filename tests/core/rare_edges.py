@@ -30,6 +30,7 @@ from tests.kit.build import (
     slurmd_pod,
     two_hosts,
 )
+from tests.kit.node_sets import node_set, record, set_pod
 
 OTHER = pod("other", node_name="kn1", job_id="8")
 RUNS = running(OTHER, job_id="8")
@@ -208,6 +209,17 @@ CASES = (
     one_joins_a_gang_that_lost_its_job,
     a_job_id_goes_to_another_pod,
 )
+
+
+def the_node_set_of_an_unlisted_pod_is_gone() -> None:
+    """S20: a read found a Pod that no listing shows, and its place does not count any more."""
+    core = Core(node_set(), record(0, comment=""))
+    core.answer(set_pod(0), "yes")
+    check(core)
+    core.see(deleted("node_sets", node_set()))
+    check(core)
+
+
 GRAPH_EDGES: dict[str, Callable[[], None]] = {
     "slurmd_pod_changed:self.keys.mark_each(self._workload_edges.hosts_changed())": (
         slurmd_asks_for_more
@@ -227,6 +239,7 @@ GRAPH_EDGES: dict[str, Callable[[], None]] = {
     "_listed:self.keys.mark_each(self._workload_edges.pods_listed())": (
         a_listing_of_pods_settles_an_array
     ),
+    "node_set_changed:self.keys.mark(CLUSTER)": the_node_set_of_an_unlisted_pod_is_gone,
     "_see_gate:self.keys.mark_all()": the_first_gate_call_of_ours,
     "_observe_source:self.keys.mark_each(self._workload_edges.nodes_liveness_changed())": (
         nodes_can_be_read_again

@@ -13,17 +13,13 @@ from msgspec.structs import replace
 from sunk_sync.core.model.actions import (
     Action,
     Cordon,
-    Drain,
     GetObject,
     RecordEvent,
     Relist,
-    RewriteReason,
-    SetComment,
     SetConditions,
     SetMetadata,
     SlurmAction,
     Uncordon,
-    Undrain,
 )
 from sunk_sync.core.model.facts import (
     Confirmed,
@@ -222,7 +218,7 @@ class World:
         order = self.orders["pods", row.name]
         return GetResult(*place, "yes", row.uid, self.now, row.node_name, order)
 
-    def _write_slurm(self, action: Drain | Undrain | RewriteReason | SetComment) -> Outcome:
+    def _write_slurm(self, action: SlurmAction) -> Outcome:
         node = self.slurm_nodes.get(action.slurm_node)
         if node is None:
             gone = Deleted("slurm_nodes", "", action.slurm_node, "", self.now)

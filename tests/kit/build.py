@@ -126,9 +126,9 @@ def running(*pods: Pod, at: Sequence[str] = ("n1",), **fields: object) -> Job:
     return job(*pods, state="RUNNING", slurm_nodes=tuple(at), **fields)
 
 
-def marked(name: str = "n1", **fields: str) -> str:
+def marked(name: str = "n1", **fields: Any) -> str:
     """Return our mark in the comment of Slurm node `name` with its usual Pod."""
-    standard = {
+    standard: dict[str, Any] = {
         "cluster": CLUSTER_UID,
         "node": f"k{name}",
         "namespace": "slurm",

@@ -62,7 +62,14 @@ def record(
     of = spec or node_set()
     name = of.pod_name(ordinal)
     mark = Mark(CLUSTER_UID, f"k{name}", of.namespace, name, f"uid-{name}")
-    standard = {"stamp": plan(of).stamp, "comment": mark_text(mark)}
+    features = (of.name, plan(of).stamp.feature)
+    standard: dict[str, Any] = {
+        "stamp": plan(of).stamp,
+        "comment": mark_text(mark),
+        "features": features,
+        "active_features": features,
+        "weight": of.registration.weight,
+    }
     return slurm_node(name, f"{state}+DYNAMIC_NORM", **{**standard, **fields})
 
 

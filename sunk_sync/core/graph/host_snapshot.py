@@ -38,6 +38,7 @@ class HostSnapshots:
             slurm_read_s=self._slurm_nodes.agreed_s,
             pod_changed_s=since.changed_s if since is not None else 0.0,
             home=self._node_sets.home(slurm_node, self._last_seen) if pod is None else None,
+            wish=self._node_sets.wish(slurm_node) if pod is not None else None,
             slurm_listed=self._slurm_nodes.listed,
             kube_listed=self._nodes.listed and self._slurmd_pods.listed,
             blind=self._slurm_nodes.blind,

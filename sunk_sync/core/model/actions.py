@@ -49,6 +49,24 @@ class SetComment(Struct, frozen=True, gc=False):
     comment: str
 
 
+class SetFeatures(Struct, frozen=True, gc=False):
+    """Set the features of a NodeSet, and its weight, on a Slurm node with a mark (T1, T2).
+
+    Features of others stay. The mark notes which ones sunk-sync set.
+    """
+
+    slurm_node: str
+    features: tuple[str, ...]
+    weight: int
+
+
+class SetTopology(Struct, frozen=True, gc=False):
+    """Move a Slurm node to another place in the topology; empty: to none (T3)."""
+
+    slurm_node: str
+    topology: str
+
+
 class SetConditions(Struct, frozen=True, gc=False):
     """Set all conditions of sunk-sync on a Pod or Node; remove those that are left out."""
 
@@ -287,7 +305,7 @@ OnObject = (
     | DeletePod | ClearPod | RemakePod | SetStatus | SetFinalizer
 )  # fmt: skip
 """Writes to one Kubernetes object of one UID."""
-SlurmAction = Drain | Undrain | RewriteReason | SetComment
+SlurmAction = Drain | Undrain | RewriteReason | SetComment | SetFeatures | SetTopology
 KubeAction = SetConditions | SetMetadata | Cordon | Uncordon | RecordEvent | GetObject | Relist
 Action = (
     SlurmAction | KubeAction | JobAction | WorkloadAction | HookAction | NodeSetAction | DeleteNode
@@ -322,8 +340,8 @@ def target_of(action: Action) -> Target:
     return TRAITS[type(action)].target(action)
 
 
-def _state(action: Drain | Undrain | RewriteReason) -> Target:
-    return ("slurm_node", action.slurm_node, "state")
+def _of_node(field: str) -> Callable[[SlurmAction | DeleteNode], Target]:
+    return lambda action: ("slurm_node", action.slurm_node, field)
 
 
 def _on_object(field: str) -> Callable[[OnObject], Target]:
@@ -352,12 +370,12 @@ def _event(action: RecordEvent) -> Target:
 
 
 TRAITS: dict[type, Traits] = {
-    Drain: Traits(_state, "slurm", urgency=0),
-    Undrain: Traits(_state, "slurm", urgency=0, lifts=True),
-    RewriteReason: Traits(_state, "slurm", lifts=True),
-    SetComment: Traits(
-        lambda action: ("slurm_node", action.slurm_node, "comment"), "slurm", urgency=2
-    ),
+    Drain: Traits(_of_node("state"), "slurm", urgency=0),
+    Undrain: Traits(_of_node("state"), "slurm", urgency=0, lifts=True),
+    RewriteReason: Traits(_of_node("state"), "slurm", lifts=True),
+    SetComment: Traits(_of_node("comment"), "slurm", urgency=2),
+    SetFeatures: Traits(_of_node("features"), "slurm", urgency=2),
+    SetTopology: Traits(_of_node("topology"), "slurm", urgency=2),
     SetConditions: Traits(_on_object("conditions")),
     SetMetadata: Traits(_metadata),
     Cordon: Traits(_on_object("cordon"), urgency=1),
@@ -384,9 +402,7 @@ TRAITS: dict[type, Traits] = {
     ClearPod: Traits(_on_object("end"), urgency=1),
     RemakePod: Traits(_on_object("end"), lifts=True),
     DeletePod: Traits(_on_object("end"), urgency=1, lifts=True),
-    DeleteNode: Traits(
-        lambda action: ("slurm_node", action.slurm_node, "record"), "slurm", lifts=True
-    ),
+    DeleteNode: Traits(_of_node("record"), "slurm", lifts=True),
     SetStatus: Traits(_on_object("status")),
     SetFinalizer: Traits(_on_object("finalizer"), urgency=1),
 }

@@ -151,6 +151,12 @@ class SlurmNode(Struct, frozen=True, kw_only=True, gc=False):
     comment: str = ""
     stamp: Stamp | None = None
     """Made with the record by a slurmd of a NodeSet."""
+    features: tuple[str, ...] = ()
+    """Without a stamp, this and the next three are not read."""
+    active_features: tuple[str, ...] = ()
+    weight: int = 0
+    topology: str | None = None
+    """None: this Slurm cannot change it in a record."""
     assumed: bool = False
     """Not read, but derived from an earlier read and a later write of sunk-sync. Jobs may have
     started between the two."""

@@ -6,7 +6,8 @@ After a restart only the mark names a Pod or Node that was deleted meanwhile.
 from sys import intern
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from sunk_sync.core.model.names import MARK_KEY
 
@@ -19,6 +20,15 @@ class Mark(Struct, frozen=True, gc=False):
     namespace: str = ""
     pod: str = ""
     uid: str = ""
+    set_features: tuple[str, ...] | UnsetType = UNSET
+    """Features of the Slurm node that sunk-sync set, sorted (T1)."""
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        return () if self.set_features is UNSET else self.set_features
+
+    def with_features(self, features: tuple[str, ...]) -> "Mark":
+        return replace(self, set_features=tuple(sorted(features)) or UNSET)
 
 
 class _Comment(Struct, frozen=True, rename={"mark": MARK_KEY}):
@@ -42,4 +52,4 @@ def parse_mark(comment: str) -> Mark | None:
     except (msgspec.DecodeError, UnicodeEncodeError):
         return None
     place = (intern(mark.cluster), intern(mark.node), intern(mark.namespace))
-    return Mark(*place, mark.pod, mark.uid)
+    return Mark(*place, mark.pod, mark.uid, mark.set_features)

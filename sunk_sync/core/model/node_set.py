@@ -57,6 +57,23 @@ class Registration(Struct, frozen=True, kw_only=True, gc=False):
     """Further keys of --conf."""
 
 
+class Features(Struct, frozen=True, gc=False):
+    """Features of the Slurm nodes of a NodeSet, besides its name and its stamp (T1)."""
+
+    static: tuple[str, ...] = ()
+    dynamic: tuple[tuple[str, str], ...] = ()
+    """Label of the Node → what precedes its value in the feature; sorted."""
+
+
+class Topology(Struct, frozen=True, gc=False):
+    """Where the Slurm nodes of a NodeSet stand in a tree of switches (T3)."""
+
+    labels: tuple[str, ...] = ()
+    """Labels of the Node that name the switches, from the top; empty: sunk-sync sets none."""
+    under: str = ""
+    """Topology and switch above them, as Slurm spells them: `tree:root`."""
+
+
 class UpdateStrategy(Struct, frozen=True, gc=False):
     type: Literal["RollingUpdate", "OnDelete"] = "RollingUpdate"
     unavailable: int = 25
@@ -106,6 +123,8 @@ class NodeSet(Struct, frozen=True, kw_only=True, gc=False):
     """Of container slurmd, as PodSpec.requests."""
     registration: Registration = Registration()
     """As the NodeSet gives it: zeros and None are taken from the limits."""
+    features: Features = Features()
+    topology: Topology = Topology()
     strategy: UpdateStrategy = UpdateStrategy()
     min_ready_s: float = 0.0
     counts: Counts = NO_COUNTS

@@ -6,7 +6,7 @@ from sunk_sync.core.node_sets.index import NodeSetIndex
 from sunk_sync.core.tables.claims import Claims
 from sunk_sync.core.tables.entries import Entry
 from sunk_sync.core.tables.last_seen import LastSeen
-from sunk_sync.core.views.host import Home
+from sunk_sync.core.views.host import Home, RecordWish
 from sunk_sync.core.views.node_set import NodeSetView, Slot, Vacancy
 
 
@@ -46,6 +46,13 @@ class NodeSetSnapshots:
             pod_get_result=last_seen.get_result(("Pod", spec.namespace, slurm_node.name)),
             vacant=slurm_node.name in self._index.free_names(spec),
         )
+
+    def wish(self, slurm_node: SlurmNode | None) -> RecordWish | None:
+        """Return what the NodeSet of this record wants of it; None: there is no such NodeSet."""
+        spec = self._index.of_record(slurm_node) if slurm_node is not None else None
+        if spec is None:
+            return None
+        return RecordWish(spec.name, spec.features, spec.registration.weight, spec.topology)
 
     def _slots(self, spec: NodeSet) -> tuple[Slot, ...]:
         plan, pods = self._index.plan(spec), self._index.slurmd_pods.entries

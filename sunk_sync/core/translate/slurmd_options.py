@@ -16,7 +16,7 @@ def digest(*parts: str) -> str:
 
 def stamp_of(*, cluster_uid: str, namespace: str, name: str, registration: Registration) -> Stamp:
     """Return the stamp of the records that Pods of this NodeSet make now."""
-    return Stamp(digest(cluster_uid, namespace, name), digest(*_pairs(registration)))
+    return Stamp(digest(cluster_uid, namespace, name), digest(*_shape(registration)))
 
 
 def read_stamp(feature: str) -> Stamp | None:
@@ -34,11 +34,15 @@ def conf_of(registration: Registration, *, name: str, stamp: Stamp) -> str:
     value makes the registration invalid, so it is left out. The name of the NodeSet is a feature
     from the first moment: the partitions of slurm.conf can select the nodes by it.
     """
-    return " ".join([*_pairs(registration), f"Feature={name},{stamp.feature}"])
+    weight = f"Weight={registration.weight}"
+    return " ".join([*_shape(registration), weight, f"Feature={name},{stamp.feature}"])
 
 
-def _pairs(registration: Registration) -> Iterator[str]:
-    """Yield all that a record takes from slurmd, in a fixed order."""
+def _shape(registration: Registration) -> Iterator[str]:
+    """Yield all that a record takes from slurmd for good, in a fixed order.
+
+    The weight is not among it: sunk-sync changes it in the record (T2).
+    """
     one = registration
     if one.cpus and "Sockets=" not in one.extra:
         yield f"Sockets=1 CoresPerSocket={one.cpus} ThreadsPerCore=1"
@@ -53,7 +57,6 @@ def _pairs(registration: Registration) -> Iterator[str]:
     ]
     if gres:
         yield f"Gres={','.join(gres)}"
-    yield f"Weight={one.weight}"
     if one.extra:
         yield one.extra
 

@@ -5,7 +5,7 @@ from msgspec import Struct
 from sunk_sync.core.model.calls import GateCall
 from sunk_sync.core.model.facts import GetResult, Node, Reference, SlurmdPod, SlurmNode
 from sunk_sync.core.model.node_mark import Mark
-from sunk_sync.core.model.node_set import NodeSet, Stamp
+from sunk_sync.core.model.node_set import Features, NodeSet, Stamp, Topology
 from sunk_sync.core.views.parts import NOBODY, Residents
 
 
@@ -39,6 +39,16 @@ class Home(Struct, frozen=True, gc=False):
     """It has fewer Pods than it wants: one of this name may come."""
 
 
+class RecordWish(Struct, frozen=True, gc=False):
+    """What a NodeSet wants of its records in Slurm; all can change while slurmd lives."""
+
+    node_set: str
+    """Its name, which is a feature from the first moment."""
+    features: Features
+    weight: int
+    topology: Topology
+
+
 class Host(Struct, frozen=True, kw_only=True, gc=False):
     name: str
     slurm_node: SlurmNode | None = None
@@ -54,6 +64,9 @@ class Host(Struct, frozen=True, kw_only=True, gc=False):
     pod_changed_s: float = 0.0
     """When the Pod last changed."""
     home: Home | None = None
+    """Without a Pod; of the NodeSet that the stamp of the record names."""
+    wish: RecordWish | None = None
+    """With a Pod; of the NodeSet that the stamp of the record names."""
     pod_since_s: float = 0.0
     """Since when the Pod, or the one that has ended, is as it is."""
     node: Node | None = None
@@ -73,3 +86,16 @@ class Host(Struct, frozen=True, kw_only=True, gc=False):
     gate_calls: tuple[GateCall, ...] = ()
     gate: bool = False
     """The prolog of the next job waits for Pods by itself (P25)."""
+
+
+def is_marked(host: Host) -> bool:
+    """Whether the mark on the Slurm node names its present slurmd Pod; it is of this cluster."""
+    mark, pod = host.mark, host.pod
+    return (
+        mark is not None
+        and pod is not None
+        and mark.uid == pod.uid
+        and mark.node == pod.node_name
+        and mark.pod == pod.name
+        and mark.namespace == pod.namespace
+    )

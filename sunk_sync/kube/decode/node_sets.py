@@ -8,9 +8,11 @@ from sunk_sync.core.model.node_set import (
     FINALIZER,
     ORPHAN_FINALIZER,
     Counts,
+    Features,
     Gres,
     NodeSet,
     Registration,
+    Topology,
     UpdateStrategy,
 )
 from sunk_sync.core.translate.quantity import amounts_of, counted, nanos
@@ -41,6 +43,8 @@ def node_set_row(wire: wires.WireNodeSet) -> NodeSet:
         template=bytes(spec.template),
         limits=_limits(bytes(spec.template)),
         registration=_registration(spec),
+        features=_features(spec.features),
+        topology=_topology(spec.topology),
         strategy=_strategy(spec.update_strategy),
         min_ready_s=float(spec.min_ready_seconds),
         counts=convert(status, Counts, from_attributes=True),
@@ -72,6 +76,16 @@ def _registration(spec: wires.WireSpec) -> Registration:
         weight=spec.weight,
         extra=cut(spec.extra_conf),
     )
+
+
+def _features(wire: wires.WireFeatures) -> Features:
+    dynamic = {intern(cut(label)): cut(one.prefix) for label, one in wire.dynamic.items()}
+    static = tuple(sorted(set(map(cut, wire.static))))
+    return Features(static, tuple(sorted(dynamic.items())))
+
+
+def _topology(wire: wires.WireTopology) -> Topology:
+    return Topology(tuple(map(cut, wire.tree)), cut(wire.under)) if wire.tree else Topology()
 
 
 def _mib(quantity: str) -> int:

@@ -41,6 +41,20 @@ class WireStrategy(Struct, gc=False, frozen=True, rename="camel"):
     rolling_update: WireRollingUpdate = WireRollingUpdate()
 
 
+class WireDynamicFeature(Struct, gc=False, frozen=True):
+    prefix: str = ""
+
+
+class WireFeatures(Struct, gc=False, frozen=True):
+    static: list[str] = []
+    dynamic: dict[str, WireDynamicFeature] = {}
+
+
+class WireTopology(Struct, gc=False, frozen=True):
+    tree: list[str] = []
+    under: str = "tree:root"
+
+
 class WireSpec(Struct, gc=False, frozen=True, rename="camel"):
     template: Raw = EMPTY
     replicas: int | None = None
@@ -52,6 +66,8 @@ class WireSpec(Struct, gc=False, frozen=True, rename="camel"):
     gres: list[WireGres] | None = None
     weight: int = 1
     extra_conf: str = ""
+    features: WireFeatures = WireFeatures()
+    topology: WireTopology = WireTopology()
     update_strategy: WireStrategy = WireStrategy()
     min_ready_seconds: int = 0
 

@@ -54,7 +54,7 @@ class Collection(Struct, frozen=True, kw_only=True):
     """Their name in /readyz."""
     decoder: SourceDecoder[Any]
     offering: SourceDecoder[Any] | None = None
-    """Decoder to use instead if sunk-sync schedules Pods."""
+    """Decoder to use instead if sunk-sync schedules Pods, or has NodeSets."""
     resource: str
     group: str = ""
     """For example `slinky.slurm.net`; empty: the core group."""
@@ -73,7 +73,8 @@ class Collection(Struct, frozen=True, kw_only=True):
     """Verbs with reasons, for RBAC."""
 
     def selection(self, scope: SelectionScope) -> Selection:
-        decoder = self.offering if self.offering and scope.schedules else self.decoder
+        offers = scope.schedules or scope.node_sets
+        decoder = self.offering if self.offering and offers else self.decoder
         return Selection(
             decoder=decoder,
             paths=self._paths(scope),

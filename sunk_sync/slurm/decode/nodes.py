@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import SlurmNode
 from sunk_sync.core.model.node_set import STAMP_PREFIX, Stamp
@@ -26,6 +27,9 @@ class _WireNode(Struct, frozen=True):
     reason: str | None = None
     comment: str | None = None
     features: list[str] | str | None = None
+    active_features: list[str] | str | None = None
+    weight: int = 0
+    topology: str | None = None
 
 
 class _WireNodes(Struct, frozen=True):
@@ -55,19 +59,37 @@ def read_nodes(body: bytes) -> Sequence[SlurmNode] | SlurmError:
 
 
 def _fact(node: _WireNode) -> SlurmNode:
-    return SlurmNode(
+    features = _each(node.features)
+    stamp = _stamp(features) if features else None
+    row = SlurmNode(
         name=sys.intern(node.name),
         state=state_of(node.state),
         reason=(node.reason or "")[:REASON_KEPT],
         comment=(node.comment or "")[:COMMENT_KEPT],
-        stamp=_stamp(node.features) if node.features else None,
+        stamp=stamp,
+    )
+    if stamp is None:
+        return row
+    return replace(
+        row,
+        features=features,
+        active_features=_each(node.active_features),
+        weight=node.weight,
+        topology=node.topology,
     )
 
 
-def _stamp(features: list[str] | str) -> Stamp | None:
-    """Return the first stamp among the features; old versions join them with commas."""
+def _each(features: list[str] | str | None) -> tuple[str, ...]:
+    """Old versions join features with commas."""
+    if not features:
+        return ()
     each = features if isinstance(features, list) else features.split(",")
-    for one in each:
+    return tuple(map(sys.intern, each))
+
+
+def _stamp(features: tuple[str, ...]) -> Stamp | None:
+    """Return the first stamp among the features."""
+    for one in features:
         if one.startswith(STAMP_PREFIX) and (stamp := read_stamp(one)) is not None:
             return stamp
     return None

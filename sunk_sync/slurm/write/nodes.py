@@ -15,11 +15,10 @@ from msgspec import Struct
 
 from sunk_sync.core.model.actions import (
     Action,
-    Drain,
-    RewriteReason,
     SetComment,
+    SetFeatures,
+    SetTopology,
     SlurmAction,
-    Undrain,
 )
 from sunk_sync.core.model.facts import Observed, SlurmNode, Tell
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
@@ -31,6 +30,7 @@ from sunk_sync.slurm.api.versions import dialect_of
 from sunk_sync.slurm.read.one_node import YOUNG_S, Reads, is_node_name, read_nodes_now
 from sunk_sync.slurm.write.precondition import Forbidden, NodeUpdate, plan
 
+BULK: Final = (SetComment, SetFeatures, SetTopology)
 _KEPT_S: Final = 60.0
 """Longer than any push."""
 
@@ -46,8 +46,8 @@ class _Write(Struct, frozen=True):
 
     @property
     def bulk(self) -> bool:
-        """Marks come by the thousand and can wait; drains cannot."""
-        return isinstance(self.action, SetComment)
+        """Marks and features come by the thousand and can wait; drains cannot."""
+        return isinstance(self.action, BULK)
 
 
 class SlurmPush:
@@ -82,7 +82,7 @@ class SlurmPush:
 
     async def _read(self, desired_writes: Sequence[SlurmAction]) -> Reads:
         names = {desired.slurm_node for desired in desired_writes}
-        bulk = all(isinstance(desired, SetComment) for desired in desired_writes)
+        bulk = all(isinstance(desired, BULK) for desired in desired_writes)
         reads = await read_nodes_now(self._client, names, bulk=bulk, clock=self._clock)
         if self._tell is not None:
             seen = [one for one in reads.values() if not isinstance(one, SlurmError)]
@@ -140,7 +140,7 @@ class SlurmPush:
 
 def _is_desired(action: Action) -> TypeGuard[SlurmAction]:
     """Whether the action is for one Slurm node."""
-    if not isinstance(action, Drain | Undrain | RewriteReason | SetComment):
+    if not isinstance(action, SlurmAction):
         return False
     return is_node_name(action.slurm_node) is not None
 
@@ -185,5 +185,9 @@ def _body(change: NodeUpdate, names: Sequence[str] = ()) -> bytes:
         "state": [change.state] if change.state else None,
         "reason": change.reason,
         "comment": change.comment,
+        "features": change.features,
+        "features_act": change.active_features,
+        "weight": change.weight,
+        "topology_str": change.topology,
     }
     return msgspec.json.encode({name: value for name, value in fields.items() if value is not None})

@@ -5,16 +5,20 @@ S15), then needless requests (S14).
 """
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import (
     Drain,
     RewriteReason,
     SetComment,
+    SetFeatures,
+    SetTopology,
     SlurmAction,
     Undrain,
 )
 from sunk_sync.core.model.facts import SlurmNode
-from sunk_sync.core.model.node_mark import parse_mark
+from sunk_sync.core.model.node_mark import mark_text, parse_mark
+from sunk_sync.core.translate.node_features import has_features, noted, of_others
 from sunk_sync.core.translate.node_states import (
     DRAIN_FLAG,
     is_drained,
@@ -31,6 +35,10 @@ class NodeUpdate(Struct, frozen=True, kw_only=True):
     state: str | None = None
     reason: str | None = None
     comment: str | None = None
+    features: tuple[str, ...] | None = None
+    active_features: tuple[str, ...] | None = None
+    weight: int | None = None
+    topology: str | None = None
 
     def applied_to(self, node: SlurmNode, *, clears_reason: bool) -> SlurmNode:
         """Return the node after the update; `clears_reason`: UNDRAIN empties the reason there."""
@@ -40,15 +48,16 @@ class NodeUpdate(Struct, frozen=True, kw_only=True):
         elif self.state is not None:
             state -= {DRAIN_FLAG}
             reason = "" if clears_reason else reason
-        comment = node.comment if self.comment is None else self.comment
-        return SlurmNode(
-            name=node.name,
-            state=state,
-            reason=reason,
-            comment=comment,
-            stamp=node.stamp,
-            assumed=node.assumed or bool(self.state),
-        )
+        given = {
+            "comment": self.comment,
+            "features": self.features,
+            "active_features": self.active_features,
+            "weight": self.weight,
+            "topology": self.topology,
+        }
+        changed = {name: value for name, value in given.items() if value is not None}
+        assumed = node.assumed or bool(self.state)
+        return replace(node, state=state, reason=reason, assumed=assumed, **changed)
 
 
 class Forbidden(Struct, frozen=True):
@@ -64,6 +73,11 @@ def plan(action: SlurmAction, node: SlurmNode) -> NodeUpdate | Forbidden | None:
             return Forbidden(f"Slurm node is {'+'.join(sorted(node.state))}")
         case SetComment():
             return _comment(action, node)
+        case SetFeatures():
+            return _features(action, node)
+        case SetTopology():
+            same = node.topology == action.topology
+            return None if same else NodeUpdate(topology=action.topology)
         case _ if is_foreign_drain(node):
             return Forbidden(f"drained by somebody else: {node.reason or 'no reason given'}")
         case Drain():
@@ -101,4 +115,27 @@ def _comment(action: SetComment, node: SlurmNode) -> NodeUpdate | Forbidden | No
         return Forbidden("the new comment is not a mark of ours")
     if node.comment and (current is None or current.cluster != wanted.cluster):
         return Forbidden("its comment belongs to somebody else")
+    if current is not None and current.features != wanted.features:
+        return NodeUpdate(comment=mark_text(wanted.with_features(current.features)))
     return NodeUpdate(comment=action.comment)
+
+
+def _features(action: SetFeatures, node: SlurmNode) -> NodeUpdate | Forbidden | None:
+    """Slurm wants the features and the active ones together."""
+    mark, wanted = parse_mark(node.comment), action.features
+    if mark is None:
+        return Forbidden("it has no mark, which notes what sunk-sync sets")
+    weight = action.weight if action.weight != node.weight else None
+    if has_features(node, mark, wanted=wanted):
+        return None if weight is None else NodeUpdate(weight=weight)
+    text = mark_text(mark.with_features(noted(node, mark, wanted=wanted)))
+    return NodeUpdate(
+        comment=text if text != node.comment else None,
+        features=_joined(of_others(node.features, mark), wanted),
+        active_features=_joined(of_others(node.active_features, mark), wanted),
+        weight=weight,
+    )
+
+
+def _joined(others: tuple[str, ...], wanted: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*others, *wanted)))

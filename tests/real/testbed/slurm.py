@@ -68,6 +68,8 @@ class SlurmServer(Closing):
         (etc / "cgroup.conf").write_text(CGROUP_CONF)
         (etc / "gres.conf").write_text(self.conf.gres_conf())
         (etc / "slurm.conf").write_text(self._slurm_conf())
+        for name, text in self.conf.files.items():
+            (etc / name).write_text(text)
         for name in ("slurm.key", "jwt_hs256.key"):
             (etc / name).touch(mode=0o600)
             (etc / name).write_bytes(os.urandom(64))

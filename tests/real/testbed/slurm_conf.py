@@ -15,6 +15,7 @@ class SlurmConf:
     `slurmds` real slurmd, nodes n1, n2, ...; `external_nodes` more idle nodes x1, x2, ... without
     one. `extra_lines` come last in slurm.conf and take precedence. Each node has this many `cpus`,
     whatever the machine has, and `gpus` fake devices. `partitions` replaces the default one.
+    `files`: more files of /etc/slurm, by name.
     `accounting`: with slurmdbd and a MariaDB. `users`: additional names and numbers on its hosts.
     """
 
@@ -26,6 +27,7 @@ class SlurmConf:
     accounting: bool = False
     users: Mapping[str, int] = field(default_factory=dict)
     extra_lines: Sequence[str] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
     partitions: Sequence[str] = (
         "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP",
     )

@@ -2,36 +2,26 @@
 
 from sunk_sync.core.model.actions import SetComment
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import SlurmdPod
 from sunk_sync.core.model.node_mark import Mark, mark_text
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.node_states import is_frozen
-from sunk_sync.core.views.host import Host
+from sunk_sync.core.views.host import Host, is_marked
 
 
 def mark(host: Host, configuration: Configuration, *_: object) -> Ruling:
     """Set the mark if the comment is empty or a mark; leave any other comment."""
     slurm_node, standing = host.slurm_node, host.mark
-    if slurm_node is None or (standing is not None and _names_pod(standing, host.pod)):
+    if slurm_node is None or is_marked(host):
         return QUIET
     wanted = _wanted(host, configuration.cluster_uid)
+    if wanted is not None and standing is not None:
+        wanted = wanted.with_features(standing.features)
     if wanted is None or wanted == standing or is_frozen(slurm_node.state):
         return QUIET
     if slurm_node.comment and standing is None:
         return Ruling(because="not marked: the Slurm node has a comment of somebody else")
     return Ruling(
         (SetComment(slurm_node.name, mark_text(wanted)),), "marked with its Node and slurmd Pod"
-    )
-
-
-def _names_pod(mark: Mark, pod: SlurmdPod | None) -> bool:
-    """Check the usual case without making another mark; every mark here is of this cluster."""
-    return (
-        pod is not None
-        and mark.uid == pod.uid
-        and mark.node == pod.node_name
-        and mark.pod == pod.name
-        and mark.namespace == pod.namespace
     )
 
 

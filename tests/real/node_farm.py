@@ -1,0 +1,101 @@
+"""A cluster without slurmd Pods of its own, and NodeSet `cpu`, whose Pods sunk-sync makes."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from tests.real.service import QUICK, Service, install
+from tests.real.slurmd_pods import SlurmdPods, wait_for
+from tests.real.testbed import Bed, BedError, SlurmConf
+from tests.real.testbed.kube import REPOSITORY
+from tests.real.testbed.kube_objects import node
+
+CRD = REPOSITORY / "deploy" / "helm" / "sunk-sync" / "files" / "nodesets.yaml"
+PATH = "/apis/sunk-sync.dev/v1alpha1/namespaces/slurm/nodesets"
+PODS = "/api/v1/namespaces/slurm/pods?labelSelector=sunk.coreweave.com%2Fshape"
+NODES = 6
+CONF = SlurmConf(slurmds=1, cpus=4, extra_lines=("SlurmctldParameters=enable_configless",))
+
+
+class Farm:
+    """A cluster whose slurmd Pods sunk-sync makes; NodeSet `cpu` is there during a test."""
+
+    def __init__(self, bed: Bed, service: Service, pods: SlurmdPods) -> None:
+        self.kube, self.slurm, self.service, self.pods = bed.kube, bed.slurm, service, pods
+
+    def make(self, replicas: int, **spec: Any) -> None:
+        args = ["--conf-server", f"127.0.0.1:{self.slurm.slurmctld_port}"]
+        container = {
+            "name": "slurmd",
+            "image": "none.invalid/slurmd:1",
+            "args": args,
+            "resources": {"limits": {"cpu": "2", "memory": "2Gi"}, "requests": {"cpu": "100m"}},
+        }
+        template = {"spec": {"containers": [container], "terminationGracePeriodSeconds": 1}}
+        body = {
+            "apiVersion": "sunk-sync.dev/v1alpha1",
+            "kind": "NodeSet",
+            "metadata": {"name": "cpu", "namespace": "slurm"},
+            "spec": {"replicas": replicas, "template": template, **spec},
+        }
+        self.kube.rest.call("POST", PATH, body)
+
+    def change(self, **spec: Any) -> None:
+        patch = json.dumps({"spec": spec})
+        self.kube.kubectl("patch", "nset/cpu", "-n", "slurm", "--type=merge", "-p", patch)
+
+    def scale(self, replicas: int) -> None:
+        self.kube.kubectl("scale", "nset/cpu", "-n", "slurm", f"--replicas={replicas}")
+
+    def pods_of(self) -> dict[str, Any]:
+        return {pod["metadata"]["name"]: pod for pod in self.kube.rest.call("GET", PODS)["items"]}
+
+    def records(self) -> dict[str, set[str]]:
+        states = self.slurm.states()
+        return {name: set(state) for name, state in states.items() if name.startswith("cpu-")}
+
+    def usable(self, number: int) -> bool:
+        """Whether exactly so many records exist, and jobs can start on each."""
+        states = self.records().values()
+        away = {"DRAIN", "DOWN", "NOT_RESPONDING"}
+        return len(states) == number and not any(state & away for state in states)
+
+    def is_available(self, number: int) -> bool:
+        """Whether sunk-sync has seen so many Pods in use, and Slurm has so many usable nodes."""
+        return self.usable(number) and self.status().get("available") == number
+
+    def status(self) -> Mapping[str, Any]:
+        return dict(self.kube.rest.call("GET", f"{PATH}/cpu").get("status", {}))
+
+    def clear(self) -> None:
+        """Delete the NodeSet and wait until nothing is left."""
+        self.pods.starts = True
+        for one in self.slurm.slurm_nodes():
+            if "DRAIN" in one["state"] and not one["reason"].startswith("k8s:"):
+                with suppress(BedError):  # its record may go at this moment
+                    self.slurm.scontrol("update", f"nodename={one['name']}", "state=undrain")
+        self.kube.kubectl("delete", "nset", "--all", "-n", "slurm", "--wait=false")
+        wait_for(self.is_empty, "nothing left of the NodeSet", deadline_s=60)
+
+    def is_empty(self) -> bool:
+        sets = self.kube.rest.call("GET", PATH)["items"]
+        return not (sets or self.pods_of() or self.records())
+
+
+@contextmanager
+def farm_with(version: str, *, conf: SlurmConf = CONF) -> Iterator[Farm]:
+    with Bed.start(slurm=version, conf=conf, hosts=False) as bed:
+        install(bed)
+        bed.kube.kubectl("apply", "-f", CRD)
+        bed.kube.kubectl("wait", "--for=condition=Established", "-f", CRD)
+        for number in range(NODES):
+            bed.kube.rest.call("POST", "/api/v1/nodes", node(f"k{number}"))
+        service = Service(
+            bed,
+            kubeconfig=str(bed.kube.admin_kubeconfig),
+            components="syncer,nodesets",
+            **QUICK,
+        )
+        with SlurmdPods(bed) as pods, service:
+            yield Farm(bed, service, pods)

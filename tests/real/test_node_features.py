@@ -1,0 +1,128 @@
+"""Features, weight and topology of NodeSets on real servers (T1-T5), on both versions of Slurm."""
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.real.conftest import for_each_slurm
+from tests.real.node_farm import CONF, NODES, Farm, farm_with
+from tests.real.slurmd_pods import wait_for
+from tests.real.testbed import SlurmConf
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+
+TREE = "- topology: tree\n  cluster_default: true\n  tree:\n    switches:\n    - switch: root\n"
+WITH_TREE = SlurmConf(
+    slurmds=1, cpus=4, extra_lines=CONF.extra_lines, files={"topology.yaml": TREE}
+)
+FEATURES = {"static": ["fast"], "dynamic": {"gpu": {}, "rack": {"prefix": "rack-"}}}
+ROUNDS = 20
+
+
+def start(version: str) -> Any:
+    return farm_with(version, conf=CONF if version == "24.11" else WITH_TREE)
+
+
+farms = for_each_slurm(start)
+
+
+@pytest.fixture
+def farm(farms: Farm) -> Iterator[Farm]:
+    for number in range(NODES):
+        label(farms, f"k{number}", gpu=None, rack=None, zone=None)
+    yield farms
+    farms.clear()
+    assert not farms.service.lines("surprise")
+
+
+def label(farm: Farm, node: str, **labels: str | None) -> None:
+    patch = json.dumps({"metadata": {"labels": labels}})
+    farm.kube.kubectl("patch", f"node/{node}", "--type=merge", "-p", patch)
+
+
+def node_of(farm: Farm, name: str) -> str:
+    return str(farm.pods_of()[name]["spec"]["nodeName"])
+
+
+def features(farm: Farm, name: str = "cpu-0") -> set[str]:
+    """Return the features that are also active, without the stamp."""
+    one = farm.slurm.slurm_node(name)
+    both = set(one["features"]) & set(one["active_features"])
+    return {each for each in both if not each.startswith("k8s.")}
+
+
+def test_features_follow_the_labels_and_those_of_others_stay_T1(farm: Farm) -> None:
+    farm.make(1, features=FEATURES)
+    wait_for(lambda: farm.usable(1), "the node in Slurm")
+    wait_for(lambda: features(farm) == {"cpu", "fast"}, "the static feature")
+    node = node_of(farm, "cpu-0")
+    seconds = []
+    for number in range(ROUNDS):
+        label(farm, node, gpu=f"h{number}")
+        begun_s = time.monotonic()
+        wait_for(lambda last=f"h{number}": last in features(farm), "the feature")  # type: ignore[misc]
+        assert features(farm) == {"cpu", "fast", f"h{number}"}
+        seconds.append(time.monotonic() - begun_s)
+    seconds.sort()
+    print(f"label to feature: median {seconds[ROUNDS // 2]:.3f} s, p95 {seconds[-2]:.3f} s")
+    both = "cpu,fast,h19,theirs"
+    stamp = next(one for one in farm.slurm.slurm_node("cpu-0")["features"] if "k8s." in one)
+    farm.slurm.scontrol(
+        "update", "nodename=cpu-0", f"features={both},{stamp}", f"activefeatures={both},{stamp}"
+    )
+    label(farm, node, gpu=None, rack="r1")
+    wait_for(lambda: features(farm) == {"cpu", "fast", "theirs", "rack-r1"}, "theirs stays")
+    farm.change(features={"static": [], "dynamic": {"rack": None}})
+    wait_for(lambda: features(farm) == {"cpu", "theirs"}, "ours are gone")
+    assert stamp in farm.slurm.slurm_node("cpu-0")["features"]
+
+
+def test_the_weight_changes_without_new_pods_and_after_a_reconfigure_T2(farm: Farm) -> None:
+    farm.make(1, weight=3)
+    wait_for(lambda: farm.usable(1), "the node in Slurm")
+    pod = farm.pods_of()["cpu-0"]["metadata"]["uid"]
+    farm.change(weight=7)
+    wait_for(lambda: farm.slurm.slurm_node("cpu-0")["weight"] == 7, "the weight")
+    farm.slurm.reconfigure()
+    wait_for(lambda: farm.slurm.slurm_node("cpu-0")["weight"] == 3, "Slurm takes it back")
+    seconds = wait_for(lambda: farm.slurm.slurm_node("cpu-0")["weight"] == 7, "the weight again")
+    print(f"the weight is ours again {seconds:.2f} s after the reconfigure")
+    assert farm.pods_of()["cpu-0"]["metadata"]["uid"] == pod
+
+
+def topology(farm: Farm) -> str:
+    return str(farm.slurm.slurm_node("cpu-0").get("topology", "none"))
+
+
+def messages(farm: Farm) -> str:
+    events = farm.kube.rest.call("GET", "/api/v1/namespaces/slurm/events")["items"]
+    return " ".join(one.get("message", "") for one in events)
+
+
+def test_the_topology_follows_the_labels_while_a_job_runs_T3_T4_T5(farm: Farm) -> None:
+    """Slurm 24.11 has no such field: sunk-sync writes nothing there."""
+    farm.make(1, topology={"tree": ["zone", "rack"]})
+    wait_for(lambda: farm.usable(1), "the node in Slurm")
+    node = node_of(farm, "cpu-0")
+    lacks = f"Node {node} has no label zone, rack"
+    wait_for(lambda: lacks in messages(farm), "the Event")
+    label(farm, node, zone="z1", rack="r1")
+    if farm.slurm.version == "24.11":
+        time.sleep(2)
+        assert topology(farm) == "none"
+        assert not farm.service.writes("set-topology")
+        return
+    seconds = wait_for(lambda: topology(farm) == "tree:root:z1:z1-r1", "the place")
+    print(f"labels to topology: {seconds:.3f} s")
+    job = farm.slurm.submit("#!/bin/sh\nsleep 4\n", required_nodes=["cpu-0"])
+    wait_for(lambda: "MIXED" in farm.records()["cpu-0"], "the job running")
+    label(farm, node, rack="r2")
+    wait_for(lambda: topology(farm) == "tree:root:z1:z1-r2", "the other place")
+    label(farm, node, rack=None)
+    wait_for(lambda: topology(farm) == "", "no place")
+    wait_for(lambda: "MIXED" not in farm.records()["cpu-0"], "the end of the job")
+    state = farm.slurm.rest.call("GET", farm.slurm.path(f"job/{job}"))["jobs"][0]["job_state"]
+    assert state == ["COMPLETED"]
