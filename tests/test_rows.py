@@ -17,7 +17,8 @@ ROWS = (
     "P11a",
     "P25b",
     *(f"G{number}" for number in range(1, 8)),
-    *(f"L{number}" for number in range(5, 10)),
+    *(f"L{number}" for number in range(1, 10)),
+    "L4a",
 )
 _rows_in = re.compile(r"(?<![A-Za-z0-9])([PGL])0*(\d+[ab]?)(?=_|$)").findall
 

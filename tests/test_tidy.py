@@ -45,7 +45,7 @@ MORE_POSITIONAL = {
     "core/rules/host/drain.py::drain": RULE_SHAPE,
     **{f"core/rules/workload/{name}.py::{name}": RULE_SHAPE for name in WORKLOAD_RULES},
     "core/rules/cluster/relist.py::relist": RULE_SHAPE,
-    **{f"core/rules/host/{name}.py::{name}": RULE_SHAPE for name in ("enrol", "forget")},
+    **{f"core/rules/host/{name}.py::{name}": RULE_SHAPE for name in ("enrol", "forget", "lock")},
     **{
         f"core/rules/node_set/{name}.py::{name}": RULE_SHAPE
         for name in ("populate", "condemn", "tally")
@@ -202,7 +202,7 @@ def test_every_rule_runs_once_and_is_in_the_docs() -> None:
     listed = set(re.findall(r"^\| `(\w+)` \|", page, re.M))
     run = [*HOST_RULES, *RIVAL_RULES, *CLUSTER_RULES, *WORKLOAD_RULES, *NODE_SET_RULES]
     assert listed == {path.stem for path in RULES} == set(run)
-    assert [name for name in set(run) if run.count(name) > 1] == ["gate"], "of rivals too"
+    assert {name for name in run if run.count(name) > 1} == {"gate", "lock"}, "of rivals too"
 
 
 ACTIONS = {one.__name__ for one in get_args(actions.Action)}
@@ -236,7 +236,7 @@ def test_every_action_has_one_rule_and_metadata_one_for_each_manager() -> None:
     """Two rules make conditions of a Pod, never both for one Pod: `mirror` or `conflict`."""
     made = {name: rules for name, rules in owners().items() if name not in ASKS}
     assert made.pop("SetConditions") == {"mirror", "conflict"}
-    assert HOST_RULES.keys() & RIVAL_RULES.keys() == {"gate"}
+    assert HOST_RULES.keys() & RIVAL_RULES.keys() == {"gate", "lock"}
     assert all(len(rules) == 1 for rules in made.values()), made
     assert not {"SetMetadata", "RecordEvent"} & made.keys(), "without a manager or a reason"
 

@@ -7,7 +7,7 @@ import anyio
 from sunk_sync.cli.findings import Finding, fail, ok, some_of, warn
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.client import KubeClient, ResourceAttributes
-from sunk_sync.kube.rbac import ALL_PODS, PERMISSIONS, Where
+from sunk_sync.kube.rbac import ALL_PODS, LOCKED_PODS, PERMISSIONS, Where
 from sunk_sync.kube.write.hooks_key import secret_name
 from sunk_sync.kube.write.lease import own_object_name
 from sunk_sync.service.hooks_key import needs_secret
@@ -37,7 +37,9 @@ def _wanted(settings: Settings, *, own: str) -> Iterator[ResourceAttributes]:
         "secrets": (needs_secret(settings), secret_name(settings.cluster_name)),
         "leases": (settings.leader_elect, own_object_name(settings.cluster_name)),
     }
-    for permission in (*PERMISSIONS, *((ALL_PODS,) if settings.watch_all_pods else ())):
+    all_pods = (ALL_PODS,) if settings.watch_all_pods else ()
+    locked_pods = (LOCKED_PODS,) if settings.lock else ()
+    for permission in (*PERMISSIONS, *all_pods, *locked_pods):
         if permission.component not in settings.components:
             continue
         names, namespaces = permission.names or ("",), _namespaces(permission.where, settings)

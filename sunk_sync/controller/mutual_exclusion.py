@@ -7,6 +7,7 @@ from sunk_sync.core.model.actions import (
     Bind,
     SubmitJob,
 )
+from sunk_sync.core.model.lock_actions import AnswerLock
 
 
 class MutualExclusion:
@@ -30,6 +31,11 @@ class MutualExclusion:
                 slot.after = tuple(self._bindings(action.slurm_node, now=now))
             case AnswerGate():
                 slot.after = ()
+
+            case AnswerLock():
+                # A job must not start on a Node that is being unlocked (L3).
+                lock = ("Node", "", action.node_name, "lock")
+                slot.after = (self._slots.of(lock),) if action.node_name else ()
 
     def forget(self, slot: Slot) -> None:
         if self._submits.get(slot.key) is slot:

@@ -14,6 +14,7 @@ from sunk_sync.core.model.actions import (
     SetScheduled,
     SubmitJob,
 )
+from sunk_sync.core.model.lock_actions import Unlock
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.model.timing import BINDING_S
 
@@ -32,7 +33,7 @@ ENDS = (Bind, CancelJob, EndPod)
 
 def settle(slot: Slot, outcome: Outcome, *, now: float, random: Callable[[], float]) -> None:
     action, slot.in_flight = slot.in_flight, None
-    if isinstance(action, Bind):
+    if isinstance(action, Bind | Unlock):
         unsure = isinstance(outcome, Unsure)
         slot.doubt_until_s = now + (BINDING_S if unsure else BEHIND_S)
     for one in slot.behind:  # the loop takes in the outcome of this slot first

@@ -19,6 +19,7 @@ from sunk_sync.core.rules.host.enrol import enrol
 from sunk_sync.core.rules.host.feature import feature
 from sunk_sync.core.rules.host.forget import forget
 from sunk_sync.core.rules.host.gate import gate
+from sunk_sync.core.rules.host.lock import lock
 from sunk_sync.core.rules.host.mark import mark
 from sunk_sync.core.rules.host.mirror import mirror
 from sunk_sync.core.rules.host.part import part
@@ -56,6 +57,7 @@ HOST_RULES: dict[str, HostRule] = {
     "cordon": cordon,
     "retire": retire,
     "gate": gate,
+    "lock": lock,
     "part": part,
     "forget": forget,
     "enrol": enrol,
@@ -74,7 +76,7 @@ WORKLOAD_RULES: dict[str, WorkloadRule] = {
     "stop": stop,
     "warn": warn,
 }
-RIVAL_RULES: dict[str, HostRule] = {"conflict": conflict, "gate": gate}
+RIVAL_RULES: dict[str, HostRule] = {"conflict": conflict, "gate": gate, "lock": lock}
 NODE_SET_RULES: dict[str, NodeSetRule] = {
     "finalize": finalize,
     "clear": clear,

@@ -95,6 +95,13 @@ _READING = {
 ALL_PODS = _READING.pop(OTHER_PODS)
 """Optional: granted by deploy/all-pods."""
 
+LOCKED_PODS = Permission(
+    where="cluster",
+    resource="pods",
+    verbs=(("list", "waits until no foreign Pod lives on a Node with the lock (L1)"),),
+)
+"""Optional, for --lock: granted by deploy/lock."""
+
 PERMISSIONS: tuple[Permission, ...] = (
     *_READING.values(),
     Permission(
@@ -102,7 +109,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         resource="nodes",
         verbs=(
             ("get", "a Node counts as deleted only after a read by name finds none (S8)"),
-            ("patch", "sets labels and the drain annotation (M3, M4), and cordons (M7)"),
+            ("patch", "sets labels and the drain annotation (M3, M4), cordons (M7) and locks (L1)"),
         ),
     ),
     Permission(

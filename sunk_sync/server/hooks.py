@@ -1,4 +1,4 @@
-"""The hooks server: prologs, epilogs and placeholder scripts call it (L5-L9).
+"""The hooks server: prologs, epilogs and placeholder scripts call it (L1, L5-L9).
 
 Every answer is one line of JSON. A waiting call costs its connection and one future. It ends with
 an answer of the core, at its own deadline, or when its caller disconnects.
@@ -15,13 +15,14 @@ from aiohttp import web
 from msgspec import Meta, Struct
 
 from sunk_sync.core.model.actions import Action
+from sunk_sync.core.model.calls import LockCall
 from sunk_sync.core.model.facts import Tell
 from sunk_sync.core.model.outcomes import Outcome
 from sunk_sync.core.translate.hostlist import HostlistError, expand
 from sunk_sync.server.bounded import Bounds, HostPort, listen
 from sunk_sync.server.pass_on import PassOn
 from sunk_sync.server.pending_calls import CallsEndedError, GateVerdict, PendingCalls
-from sunk_sync.server.tokens import GATE, subject_of
+from sunk_sync.server.tokens import GATE, LOCK, subject_of
 from sunk_sync.telemetry.exchange import Called, Reply
 
 CONNECTIONS_MAX = 12_000
@@ -29,9 +30,12 @@ BODY_BYTES_MAX = 16 << 10
 BODY_S = 10.0
 """Deadline for a complete body."""
 DEADLINE_MAX_S = 3600.0
+WAITED_MAX_S = 7 * 86_400.0
 RETRY_AFTER_S = 1
 PODS_TOLD_MAX = 20
 BACKLOG = 4096
+PLACEHOLDER = "placeholder"
+LEVELS = {"auto": None, "plain": False, "strict": True}
 
 JobId = Annotated[str, Meta(pattern=r"^[0-9]{1,10}(_[0-9]{1,10})?\Z")]
 Deadline = Annotated[float, Meta(gt=0, le=DEADLINE_MAX_S)]
@@ -44,6 +48,17 @@ class _Gate(Struct):
     then: Literal["ask", "requeue", "pass"] = "ask"
     """The caller's next step after action `wait`: ask again, requeue its job if that is possible,
     or start the job."""
+
+
+class _Lock(Struct):
+    job_id: JobId
+    deadline_s: Deadline
+    node: str = ""
+    """Slurm node whose prolog calls; empty: it calls for all of `nodes`."""
+    nodes: str = ""
+    level: Literal["auto", "plain", "strict"] = "auto"
+    waited_s: Annotated[float, Meta(ge=0, le=WAITED_MAX_S)] = 0.0
+    """How long the prolog has asked already."""
 
 
 class _Ended(Struct):
@@ -70,6 +85,8 @@ class Rest(Struct, frozen=True, kw_only=True):
     requeueable: Callable[[str], Awaitable[bool]]
     """Reads the job; returns whether it is a batch job that Slurm may requeue. Never raises."""
     called: Callable[[Called], None]
+    locks: bool = False
+    """Whether sunk-sync may lock Nodes (--lock)."""
     pass_on: PassOn | None = None
     """Where calls go while this replica stands by; None: there is no other replica."""
 
@@ -122,7 +139,7 @@ class Hooks:
         route = _ROUTES.get(request.path)
         if route is None:
             raise _No(404, "there is: " + " ".join(_ROUTES))
-        method, of_gate, form, answer = route
+        method, subjects, form, answer = route
         if request.method != method:
             raise _No(405, f"only {method}")
         elsewhere = self._rest.pass_on
@@ -131,14 +148,15 @@ class Hooks:
             if passed_on is not None:
                 return passed_on
         subject = self._subject(request)
-        if subject is None or (subject == GATE) != of_gate:
+        whose = subject if subject in (GATE, LOCK) else PLACEHOLDER
+        if subject is None or whose not in subjects:
             raise _No(401, "no valid token for this call")
         if why := self._rest.ready():
             raise _No(503, why)
         if form is None:
             return Reply(200, {"action": "ready"}, "ready")
         body = _decoded(await _body(request), form)
-        if not of_gate:
+        if whose == PLACEHOLDER:
             await self._check_own(subject, body.job_id)
         try:
             told = await answer(self, body)
@@ -160,12 +178,7 @@ class Hooks:
             raise _No(401, "no valid token for this job")
 
     async def _gate(self, body: _Gate) -> Reply:
-        try:
-            slurm_nodes = tuple(dict.fromkeys(expand(body.nodes)))
-        except HostlistError as error:
-            raise _No(400, f"nodes: {error}") from error
-        if not slurm_nodes:
-            raise _No(400, "nodes: none named")
+        slurm_nodes = _expanded(body.nodes)
         verdict = await self.calls.gate(body.job_id, slurm_nodes, deadline_s=body.deadline_s)
         if verdict.word == "go":
             return _told(verdict)
@@ -176,6 +189,22 @@ class Hooks:
         if body.then == "requeue" and await self._rest.requeueable(body.job_id):
             return _told(verdict, action="requeue")
         return _told(verdict, outcome="passed" if body.then == "pass" else "wait")
+
+    async def _lock(self, body: _Lock) -> Reply:
+        if not self._rest.locks:
+            return Reply(200, {"action": "go", "pods": ["sunk-sync runs without --lock"]}, "off")
+        now = self._clock()
+        fact = LockCall(
+            call=0,
+            job_id=body.job_id,
+            slurm_nodes=_expanded(body.node or body.nodes),
+            asked_s=now,
+            began_s=now - body.waited_s,
+            until_s=now + body.deadline_s,
+            strict=LEVELS[body.level],
+        )
+        verdict = await self.calls.lock(fact)
+        return _told(verdict, outcome="passed" if verdict.word == "go" and verdict.why else "")
 
     async def _ended(self, body: _Ended) -> Reply:
         await self.calls.told(body.job_id, "ended")
@@ -192,9 +221,19 @@ class Hooks:
         return Reply(200, {"action": "ready"}, "ready")
 
 
+def _expanded(nodes: str) -> tuple[str, ...]:
+    try:
+        slurm_nodes = tuple(dict.fromkeys(expand(nodes)))
+    except HostlistError as error:
+        raise _No(400, f"nodes: {error}") from error
+    if not slurm_nodes:
+        raise _No(400, "nodes: none named")
+    return slurm_nodes
+
+
 def _told(verdict: GateVerdict, *, action: str = "", outcome: str = "") -> Reply:
     body: dict[str, Any] = {"action": action or verdict.word}
-    if verdict.word == "wait":
+    if verdict.word == "wait" or verdict.why:
         body["pods"] = verdict.why[:PODS_TOLD_MAX]
     return Reply(200, body, outcome or body["action"])
 
@@ -239,12 +278,13 @@ def _allow_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-_Route = tuple[str, bool, Any, Callable[[Hooks, Any], Awaitable[Reply]]]
+_Route = tuple[str, tuple[str, ...], Any, Callable[[Hooks, Any], Awaitable[Reply]]]
 _ROUTES: dict[str, _Route] = {
-    "/v1/gate": ("POST", True, _Gate, Hooks._gate),
-    "/v1/ended": ("POST", True, _Ended, Hooks._ended),
-    "/v1/placeholder/started": ("POST", False, _Started, Hooks._started),
-    "/v1/placeholder/stopping": ("POST", False, _Stopping, Hooks._stopping),
-    "/v1/health": ("GET", True, None, Hooks._nothing),
+    "/v1/gate": ("POST", (GATE,), _Gate, Hooks._gate),
+    "/v1/lock": ("POST", (GATE, LOCK), _Lock, Hooks._lock),
+    "/v1/ended": ("POST", (GATE,), _Ended, Hooks._ended),
+    "/v1/placeholder/started": ("POST", (PLACEHOLDER,), _Started, Hooks._started),
+    "/v1/placeholder/stopping": ("POST", (PLACEHOLDER,), _Stopping, Hooks._stopping),
+    "/v1/health": ("GET", (GATE, LOCK), None, Hooks._nothing),
 }
-"""Path → method, whether it needs the token of the gate, type of the body, function."""
+"""Path → method, whose token it needs, type of the body, function."""

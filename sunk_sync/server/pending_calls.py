@@ -1,4 +1,4 @@
-"""Calls that wait for an answer of the core, one future each, independent of HTTP (L6, L7)."""
+"""Calls that wait for an answer of the core, one future each, independent of HTTP (L1, L6, L7)."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -6,10 +6,12 @@ from typing import Literal
 
 import anyio
 from msgspec import Struct
+from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import Action, AnswerGate, AnswerStop
-from sunk_sync.core.model.calls import CallEnded, GateCall, JobNotice, StopCall
+from sunk_sync.core.model.calls import CallEnded, GateCall, JobNotice, LockCall, StopCall
 from sunk_sync.core.model.facts import Tell
+from sunk_sync.core.model.lock_actions import AnswerLock
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused
 
 Word = Literal["go", "gone", "drain", "wait"]
@@ -19,7 +21,7 @@ class GateVerdict(Struct, frozen=True, gc=False):
     word: Word
     """wait: the caller's deadline came first."""
     why: tuple[str, ...] = ()
-    """The Pods that a gate waits for, one sentence each."""
+    """The Pods that the job waits for, or starts beside; one sentence each."""
 
 
 class CallsEndedError(Exception):
@@ -27,22 +29,26 @@ class CallsEndedError(Exception):
 
 
 class _Waiting:
-    """One call. A call of the gate ends when its last node may go."""
+    """One call. A call of the gate, or for locks, ends when its last node may go."""
 
-    __slots__ = ("done", "held")
+    __slots__ = ("done", "held", "passed")
 
     def __init__(self, slurm_nodes: Sequence[str]) -> None:
         self.done = asyncio.get_running_loop().create_future()
         self.held = dict.fromkeys(slurm_nodes, "")
         """Slurm node → reason to wait; empty: no answer yet."""
+        self.passed: list[str] = []
+        """Why nodes may go although they have no lock."""
 
-    def word(self, action: AnswerGate | AnswerStop) -> Word | None:
+    def word(self, action: AnswerGate | AnswerLock | AnswerStop) -> Word | None:
         """Take in one answer; return the final answer of the call, or None to wait on."""
         if isinstance(action, AnswerStop):
             return action.verdict
         if not action.go:
             self.held[action.slurm_node] = action.why
             return None
+        if isinstance(action, AnswerLock) and action.why:
+            self.passed.append(action.why)
         self.held.pop(action.slurm_node, None)
         return None if self.held else "go"
 
@@ -70,6 +76,14 @@ class PendingCalls:
         told = JobNotice(job_id, "starting", now)
         return await self._wait(fact, _Waiting(slurm_nodes), deadline_s=deadline_s, also=(told,))
 
+    async def lock(self, fact: LockCall) -> GateVerdict:
+        """Wait until the Node of each Slurm node is locked, or need not be, or the deadline."""
+        fact = replace(fact, call=self._number())
+        told = JobNotice(fact.job_id, "starting", fact.asked_s)
+        waiting = _Waiting(fact.slurm_nodes)
+        deadline_s = fact.until_s - self._clock()
+        return await self._wait(fact, waiting, deadline_s=deadline_s, also=(told,))
+
     async def stop(self, job_id: str, *, deadline_s: float) -> GateVerdict:
         """Wait until the job's Pods are gone, or the host is drained for them."""
         call, now = self._number(), self._clock()
@@ -81,7 +95,7 @@ class PendingCalls:
         await self._tell([JobNotice(job_id, what, self._clock())])
 
     async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
-        """Pass AnswerGate and AnswerStop to their calls; return an outcome for each."""
+        """Pass the answers to their calls; return an outcome for each."""
         return [self._answer(action) for action in actions]
 
     def end(self) -> None:
@@ -97,7 +111,7 @@ class PendingCalls:
 
     async def _wait(
         self,
-        fact: GateCall | StopCall,
+        fact: GateCall | LockCall | StopCall,
         waiting: _Waiting,
         *,
         deadline_s: float,
@@ -109,7 +123,7 @@ class PendingCalls:
         try:
             await self._tell([*also, fact])
             with anyio.fail_after(deadline_s):
-                return GateVerdict(await waiting.done)
+                return GateVerdict(await waiting.done, _distinct(waiting.passed))
         except TimeoutError:
             return GateVerdict("wait", _distinct(waiting.held.values()))
         finally:
@@ -117,7 +131,7 @@ class PendingCalls:
             await self._tell([CallEnded(fact.call)])
 
     def _answer(self, action: Action) -> Outcome:
-        assert isinstance(action, AnswerGate | AnswerStop)
+        assert isinstance(action, AnswerGate | AnswerLock | AnswerStop)
         waiting = self._waiting.get(action.call)
         if waiting is None:
             return Refused(action, "the caller is gone")

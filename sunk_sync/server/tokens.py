@@ -1,7 +1,8 @@
 """Tokens of the callers of the hooks server, derived from one key (L5). Only `read_key` does I/O.
 
-A token is `<subject>.<64 hex>`; the hex is HMAC-SHA256(key, subject). The gate's subject is `gate`.
-A placeholder's names its job: the workload id, or the name of an array.
+A token is `<subject>.<64 hex>`; the hex is HMAC-SHA256(key, subject). The gate's subject is `gate`,
+that of the lock's prolog is `lock`. A placeholder's names its job: the workload id, or the name of
+an array.
 """
 
 import hmac
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Final
 
 GATE: Final = "gate"
+LOCK: Final = "lock"
+"""Of the prolog on compute nodes, which must not have the gate's token."""
 KEY_BYTES_MIN: Final = 16
 KEY_BYTES_MAX: Final = 4096
 TOKEN_LENGTH_MAX: Final = 2048

@@ -13,7 +13,7 @@ from sunk_sync.controller.outbox import Outbox, Writers
 from sunk_sync.controller.workqueue import Limits
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import Action, DeleteNode, SubmitJob
-from sunk_sync.core.model.calls import GateCall, JobNotice
+from sunk_sync.core.model.calls import GateCall, JobNotice, LockCall
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import OPTIONAL, OTHER_PODS, SOURCES, News, Source, Tell
 from sunk_sync.core.model.job_identity import Identity
@@ -258,6 +258,7 @@ class Parts:
             subject=self._subject,
             requeueable=self._is_requeueable,
             called=self._callers.called,
+            locks=self.configuration.lock,
             pass_on=self._pass_on,
         )
 
@@ -276,7 +277,7 @@ class Parts:
 
     async def _hear(self, news: Sequence[News]) -> None:
         """Take news of calls; a call shows a change in Slurm, so list the jobs now."""
-        if any(isinstance(one, GateCall | JobNotice) for one in news):
+        if any(isinstance(one, GateCall | LockCall | JobNotice) for one in news):
             self._job_poll.poll_now()
         await self._tell(news)
 

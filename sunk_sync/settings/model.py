@@ -27,6 +27,7 @@ _DRAINS = "Drains"
 _PODS = "Pods scheduled by Slurm"
 _LISTEN = "Listen addresses"
 _HOOKS = "Hooks and the gate"
+_LOCK = "Node lock"
 _RUNNING = "Running"
 _REPLICAS = "Replicas"
 
@@ -161,6 +162,15 @@ class Settings(BaseModel):
     """file with the key of the hook tokens, 16 to 4096 bytes"""
     gate: Literal["auto", "on", "off"] = _setting(_HOOKS, "auto")
     """whether sunk-sync's PrologSlurmctld is installed; auto: once it has called"""
+
+    lock: types.Switch = _setting(_LOCK, default=False)
+    """lock the Nodes of jobs whose prolog asks for it; needs list of Pods in all namespaces"""
+    lock_wait_s: types.Duration = _setting(_LOCK, 60.0, ge=1.0, le=3600.0)
+    """time that a prolog waits for foreign Pods to leave the Node"""
+    lock_late: Literal["pass", "hold"] = _setting(_LOCK, "pass")
+    """after that time: start the job beside them, or hold it until they are gone"""
+    lock_linger_s: types.Duration = _setting(_LOCK, 10.0, le=50.0)
+    """time that an idle Node stays locked, for the next job"""
 
     leader_elect: types.Switch = _setting(_REPLICAS, default=False)
     """only the replica that holds Lease sunk-sync-<cluster-name> writes; off: run one replica"""

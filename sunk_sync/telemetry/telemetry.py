@@ -13,6 +13,7 @@ from typing import Any
 import structlog
 
 from sunk_sync.core.model import actions as act
+from sunk_sync.core.model import lock_actions
 from sunk_sync.core.model.actions import Action, target_of
 from sunk_sync.core.model.facts import (
     SOURCES,
@@ -318,7 +319,7 @@ def _told(action: Action) -> _Extra:
             return told | {"job_id": action.job_id, "job": action.name}
         case act.GetJob():
             return told | {"job_id": action.job_id}
-        case act.AnswerGate():
+        case act.AnswerGate() | lock_actions.AnswerLock():
             return told | {
                 "slurm_node": action.slurm_node,
                 "go": action.go,
@@ -350,6 +351,8 @@ def _content(action: Action) -> _Extra:
             return {"pod": action.name, "revision": action.plan.revision}
         case act.Condemn() | act.DeletePod():
             return {"pending_deletion": action.why}
+        case lock_actions.Lock():
+            return {"state": action.state}
         case act.SetFinalizer():
             return {"held": action.held}
         case act.SetConditions():

@@ -22,6 +22,7 @@ from sunk_sync.server.placeholder import script_of
 
 ROOT = Path(__file__).parents[2]
 PROLOG = ROOT / "deploy" / "slurm" / "sunk-sync-prolog.sh"
+LOCK = ROOT / "deploy" / "slurm" / "sunk-sync-lock.sh"
 EPILOG = ROOT / "deploy" / "slurm" / "sunk-sync-epilog.sh"
 TEMPLATE = ROOT / "sunk_sync" / "server" / "placeholder.sh"
 TOKEN = "gate.0123456789abcdef"
@@ -122,6 +123,10 @@ class Machine:
         job = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]"}
         context = {"SLURM_SCRIPT_CONTEXT": "prolog_slurmctld"}
         return await self.run(PROLOG, *self.common(url), *argv, **(job | context | env))
+
+    async def lock(self, url: str, *argv: str, **env: str) -> Run:
+        job = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]", "SLURMD_NODENAME": "n2"}
+        return await self.run(LOCK, *self.common(url), *argv, **(job | env))
 
     async def epilog(self, url: str) -> Run:
         return await self.run(EPILOG, *self.common(url), SLURM_JOB_ID="7")
@@ -327,6 +332,86 @@ def _commands() -> Iterator[bytes]:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             yield path.read_bytes()
+
+
+@pytest.mark.parametrize("sender", SENDERS)
+async def test_the_lock_needs_one_call_L1(tmp_path: Path, shell: str, sender: str) -> None:
+    async with hook_server(GO) as server:
+        run = await Machine(tmp_path, shell, sender).lock(server.url)
+        assert (run.code, run.errors) == (0, "")
+        (asked,) = server.asked
+        assert (asked.method, asked.path, asked.token) == ("POST", "/v1/lock", TOKEN)
+        assert asked.body == {
+            "job_id": "7",
+            "node": "n2",
+            "nodes": "n[1-2]",
+            "level": "auto",
+            "waited_s": 0,
+            "deadline_s": 15,
+        }
+
+
+async def test_the_lock_asks_again_after_wait_and_says_since_when_L1(machine: Machine) -> None:
+    async with hook_server(WAIT, WAIT, GO) as server:
+        run = await machine.lock(server.url, "--level", "strict")
+        assert (run.code, run.errors) == (0, "")
+        waited = [asked.body["waited_s"] for asked in server.asked]
+        assert waited[0] == 0
+        assert 1 <= waited[2] <= 3
+        assert {asked.body["level"] for asked in server.asked} == {"strict"}
+
+
+UNLOCKED = (200, '{"action":"go","pods":["Pods ns/a live there"]}')
+
+
+@pytest.mark.parametrize(
+    "reply", [UNLOCKED, NOT_YET, DEAD, WAIT, (HANG, ""), (401, '{"error":"no"}')]
+)
+@pytest.mark.parametrize(("unlocked", "code"), [("start", 0), ("drain", 1)])
+async def test_without_the_lock_the_job_starts_unless_drain_is_asked_for_L4a(
+    machine: Machine, reply: Reply, unlocked: str, code: int
+) -> None:
+    async with hook_server(reply) as server:
+        argv = ["--silent", "2s", "--max", "3s", "--unlocked", unlocked]
+        run = await machine.lock(server.url, *argv)
+        assert run.code == code
+        assert run.seconds < 6
+        assert ("drained" if code else "started without the lock") in run.errors
+
+
+async def test_a_hook_that_nobody_answers_starts_the_job_L4a(machine: Machine) -> None:
+    async with hook_server(GO) as server:
+        url = server.url
+    run = await machine.lock(url, "--silent", "2s")
+    assert (run.code, 1 <= run.seconds < 5) == (0, True)
+    assert "no answer for 2 s: started without the lock" in run.errors
+
+
+async def test_the_lock_reads_its_settings_beside_those_of_the_gate_L1(machine: Machine) -> None:
+    scripts = {script.name: shutil.copy(script, machine.folder) for script in (LOCK, PROLOG)}
+    async with hook_server(NOT_YET, NOT_YET, GO) as server:
+        (machine.folder / "sunk-sync.conf").write_text(
+            f"url = {server.url}/\ntoken-file = {machine.folder}/none\nbusy = 1s\n"
+            f"lock-token-file = {machine.folder}/token\nlock-silent = 1s\nlock-odd = $(id)\n"
+            "lock-unlocked = drain\n"
+        )
+        run = await machine.run(Path(scripts[LOCK.name]), SLURMD_NODENAME="n2")
+        assert run.code == 1
+        assert "unknown setting: lock-odd=$(id)" in run.errors
+        assert {asked.token for asked in server.asked} == {TOKEN}
+        env = {"SLURM_SCRIPT_CONTEXT": "prolog_slurmctld"}
+        run = await machine.run(Path(scripts[PROLOG.name]), "--silent", "3s", **env)
+        assert "unknown setting" not in run.errors
+
+
+@pytest.mark.parametrize("words", [["--level", "odd"], ["--nonsense"], ["--max", "soon"]])
+async def test_the_job_starts_with_the_lock_despite_a_bad_argument_L4a(
+    machine: Machine, words: list[str]
+) -> None:
+    async with hook_server(GO) as server:
+        run = await machine.lock(server.url, *words)
+        assert (run.code, len(server.asked)) == (0, 1)
+        assert re.search("unknown argument|invalid", run.errors)
 
 
 @pytest.mark.parametrize("sender", SENDERS)

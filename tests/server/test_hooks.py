@@ -9,13 +9,14 @@ import aiohttp
 import pytest
 
 from sunk_sync.core.model.actions import AnswerGate, AnswerStop
-from sunk_sync.core.model.calls import CallEnded, GateCall, JobNotice, StopCall
+from sunk_sync.core.model.calls import CallEnded, GateCall, JobNotice, LockCall, StopCall
 from sunk_sync.core.model.facts import News
+from sunk_sync.core.model.lock_actions import AnswerLock
 from sunk_sync.core.model.outcomes import Done, Refused
 from sunk_sync.server import hooks
 from sunk_sync.server.hooks import Hooks, Rest
 from sunk_sync.server.pending_calls import PendingCalls
-from sunk_sync.server.tokens import GATE, make_token
+from sunk_sync.server.tokens import GATE, LOCK, make_token
 from sunk_sync.settings.types import Address
 from sunk_sync.telemetry.exchange import Called
 
@@ -36,6 +37,7 @@ class Service:
         self.not_ready = ""
         self.subjects = {"12": WORKLOAD, "13": "fedcba9876543210", "3_1": "k8s/ns/a/00000000"}
         self.requeueable = False
+        self.locks = True
         self.hooks = Hooks(KEY, self._tell, clock=self._clock, rest=self._rest())
         self.address = ""
 
@@ -48,6 +50,7 @@ class Service:
             subject=self.subjects.get,
             requeueable=self._requeueable,
             called=self.called.append,
+            locks=self.locks,
         )
 
     async def _tell(self, news: Sequence[News]) -> None:
@@ -106,7 +109,7 @@ TOKENS = {
 
 
 @pytest.mark.parametrize("token", TOKENS.values(), ids=TOKENS)
-@pytest.mark.parametrize("path", ["/v1/gate", "/v1/ended", STARTED, STOPPING])
+@pytest.mark.parametrize("path", ["/v1/gate", "/v1/lock", "/v1/ended", STARTED, STOPPING])
 async def test_a_wrong_or_no_token_is_401_L5(service: Service, path: str, token: str) -> None:
     status, body = await service.post(path, GATE_CALL, token=token)
     assert (status, list(body)) == (401, ["error"])
@@ -331,3 +334,104 @@ async def test_shutdown_breaks_every_waiting_call() -> None:
     with pytest.raises(aiohttp.ClientError):
         await call
     assert service.hooks.calls.waiting == 0
+
+
+LOCK_CALL = {"job_id": "7", "node": "n1", "nodes": "n[1-2]", "deadline_s": 5, "waited_s": 20}
+
+
+@pytest.mark.parametrize("subject", [GATE, LOCK])
+async def test_a_lock_call_is_answered_when_its_node_is_locked_L1(
+    service: Service, subject: str
+) -> None:
+    token = make_token(KEY, subject)
+    call = asyncio.create_task(service.post("/v1/lock", LOCK_CALL, token=token))
+    fact = await service.seen(LockCall)
+    assert (fact.job_id, fact.slurm_nodes, fact.strict) == ("7", ("n1",), None)
+    assert fact.asked_s - fact.began_s == pytest.approx(20)
+    assert fact.until_s - fact.asked_s == pytest.approx(5)
+    held = AnswerLock(fact.call, "n1", "", go=False, why="Pods ns/a live there")
+    await service.hooks.push([held])
+    assert not call.done()
+    await service.hooks.push([AnswerLock(fact.call, "n1", "kn1", go=True)])
+    assert await call == (200, {"action": "go"})
+    assert CallEnded(fact.call) in service.reported
+    assert service.called[-1].reply is not None
+    assert service.called[-1].reply.outcome == "go"
+
+
+@pytest.mark.parametrize(("level", "strict"), [("plain", False), ("strict", True), ("auto", None)])
+async def test_without_a_node_the_call_is_for_all_nodes_of_the_job_L1_L2(
+    service: Service, level: str, strict: bool | None
+) -> None:
+    body = LOCK_CALL | {"node": "", "level": level}
+    call = asyncio.create_task(service.post("/v1/lock", body))
+    fact = await service.seen(LockCall)
+    assert (fact.slurm_nodes, fact.strict) == (("n1", "n2"), strict)
+    await service.hooks.push([AnswerLock(fact.call, "n1", "kn1", go=True)])
+    await asyncio.sleep(0.05)
+    assert not call.done()
+    await service.hooks.push([AnswerLock(fact.call, "n2", "kn2", go=True)])
+    assert await call == (200, {"action": "go"})
+
+
+async def test_a_job_that_starts_without_the_lock_is_told_why_L4a(service: Service) -> None:
+    call = asyncio.create_task(service.post("/v1/lock", LOCK_CALL))
+    fact = await service.seen(LockCall)
+    why = "Pods ns/a live there"
+    await service.hooks.push([AnswerLock(fact.call, "n1", "", go=True, why=why)])
+    assert await call == (200, {"action": "go", "pods": [why]})
+    assert service.called[-1].reply is not None
+    assert service.called[-1].reply.outcome == "passed"
+
+
+async def test_a_lock_that_takes_long_is_answered_wait_with_the_pods_L1(service: Service) -> None:
+    call = asyncio.create_task(service.post("/v1/lock", LOCK_CALL | {"deadline_s": 0.2}))
+    fact = await service.seen(LockCall)
+    why = "Pods ns/a live there"
+    await service.hooks.push([AnswerLock(fact.call, "n1", "", go=False, why=why)])
+    assert await call == (200, {"action": "wait", "pods": [why]})
+
+
+async def test_the_token_of_the_lock_opens_nothing_else_L1(service: Service) -> None:
+    token = make_token(KEY, LOCK)
+    for path, body in (("/v1/gate", GATE_CALL), ("/v1/ended", {"job_id": "7"}), (STARTED, {})):
+        assert (await service.post(path, body, token=token))[0] == 401
+    assert (await service.post("/v1/lock", LOCK_CALL, token=make_token(KEY, WORKLOAD)))[0] == 401
+    assert service.reported == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"node": "", "nodes": ""},
+        {"node": "n[1-"},
+        {"level": "odd"},
+        {"waited_s": -1},
+        {"waited_s": 1e9},
+        {"deadline_s": 0},
+        {"job_id": "x"},
+    ],
+)
+async def test_a_wrong_lock_call_is_400_L1(service: Service, wrong: dict[str, object]) -> None:
+    status, body = await service.post("/v1/lock", LOCK_CALL | wrong)
+    assert (status, list(body)) == (400, ["error"])
+    assert service.reported == []
+
+
+async def test_without_the_setting_the_job_starts_and_is_told_so_L1() -> None:
+    made = Service()
+    made.hooks = Hooks(
+        KEY,
+        made._tell,
+        clock=made._clock,
+        rest=Rest(
+            ready=lambda: "",
+            subject=made.subjects.get,
+            requeueable=made._requeueable,
+            called=made.called.append,
+        ),
+    )
+    async with made.hooks.serve(Address("127.0.0.1", 0)) as made.address:
+        answer = await made.post("/v1/lock", LOCK_CALL)
+    assert answer == (200, {"action": "go", "pods": ["sunk-sync runs without --lock"]})
+    assert made.reported == []

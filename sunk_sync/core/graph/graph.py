@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from sunk_sync.core.graph.host_edges import HostEdges
 from sunk_sync.core.graph.host_snapshot import HostSnapshots
 from sunk_sync.core.graph.keys import Keys
-from sunk_sync.core.model.calls import CallEnded, GateCall, StopCall
+from sunk_sync.core.model.calls import CallEnded, GateCall, LockCall, StopCall
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
     Confirmed,
@@ -40,6 +40,7 @@ from sunk_sync.core.model.facts import (
     reference_of,
 )
 from sunk_sync.core.model.keys import CLUSTER, Key, host_key, workload_key
+from sunk_sync.core.model.node_lock import NodePods
 from sunk_sync.core.model.node_set import NodeSet
 from sunk_sync.core.node_sets.index import NodeSetIndex
 from sunk_sync.core.node_sets.snapshot import NodeSetSnapshots
@@ -100,7 +101,8 @@ class Graph:
         node_sets = self.node_sets.node_sets
         self.keys = Keys(self.workloads, self._workload_edges, node_sets)
         edges = HostEdges(self.workloads, self._workload_edges, self.keys, self.node_sets)
-        kinds: dict[type[Row], RowKind] = {
+        self._host_edges = edges
+        self._kinds: dict[type[Row], RowKind] = {
             Job: RowKind("jobs", self.jobs, attrgetter("job_id"), self._job_changed),
             Pod: RowKind("pods", self.pods, _key_of_pod, self._pod_changed),
             SlurmdPod: RowKind(
@@ -110,7 +112,6 @@ class Graph:
             SlurmNode: RowKind("slurm_nodes", self.slurm_nodes, _name_of, edges.slurm_node_changed),
             NodeSet: RowKind("node_sets", node_sets, _key_of_pod, edges.node_set_changed),
         }
-        self._kinds = kinds
         """By exact class: isinstance takes five times as long to reject a Struct."""
 
     @property
@@ -174,7 +175,7 @@ class Graph:
             match one:
                 case Observed():
                     self._observe_row(one.row, order=one.order, now=now)
-                case WriteEcho() | Placed() | CreateRefused():
+                case WriteEcho() | Placed() | CreateRefused() | NodePods():
                     self._observe_answer(one, now=now)
                 case Deleted():
                     self._remove(one, now=now, deleted=True)
@@ -187,7 +188,7 @@ class Graph:
                     self._observe_holding(one)
                 case ListingStarted() | ListingEnded() | Confirmed() | Lost():
                     self._observe_source(one, now=now)
-                case GateCall() | StopCall() | CallEnded():
+                case GateCall() | LockCall() | StopCall() | CallEnded():
                     self._observe_call(one)
                 case _:
                     self.keys.mark_each(self._workload_edges.observe(one, now=now))
@@ -201,8 +202,13 @@ class Graph:
         elif type(row) is Job:
             self.keys.mark_each(self._workload_edges.job_read(row, order=order))
 
-    def _observe_answer(self, answer: WriteEcho | Placed | CreateRefused, *, now: float) -> None:
-        """Take in an answer to a write of sunk-sync, which never adds a row."""
+    def _observe_answer(
+        self, answer: WriteEcho | Placed | CreateRefused | NodePods, *, now: float
+    ) -> None:
+        """Take in an answer to sunk-sync, which never adds a row."""
+        if isinstance(answer, NodePods):
+            self._host_edges.pods_were_listed(answer)
+            return
         if isinstance(answer, CreateRefused):
             self.keys.mark_each(self.node_sets.create_refused(answer, now=now))
             return
@@ -292,6 +298,7 @@ class Graph:
             self.keys.mark_each(self._workload_edges.pods_listed())
         elif source == "slurm_nodes":
             self.keys.mark_each(self.node_sets.slurm_was_read())
+            self._host_edges.slurm_was_read()
 
     def _remove(self, gone: Deleted, *, now: float, deleted: bool) -> None:
         """Take a row out; `deleted`: a watch reported the deletion, no listing."""
@@ -350,6 +357,8 @@ class Graph:
 
     def _observe_call(self, one: CallFact) -> None:
         """A call at the hooks server concerns its hosts, or the workload of its job."""
+        if isinstance(one, LockCall):
+            one = self._observe_lock(one)
         stop = self.calls.stops.get(one.call) or one
         for name in sorted(self.calls.observe(one)):
             self.keys.mark(host_key(name))
@@ -357,6 +366,12 @@ class Graph:
             self._see_gate()
         if isinstance(stop, StopCall):
             self.keys.mark_each(self._workload_edges.stops(stop))
+
+    def _observe_lock(self, call: LockCall) -> LockCall:
+        """Decide once whether the lock is a strict one: for placeholders, if nobody chose."""
+        self._host_edges.lock_was_asked(call)
+        strict = call.job_id in self.jobs.entries if call.strict is None else call.strict
+        return replace(call, strict=strict)
 
     def _see_gate(self) -> None:
         """After the first call for a job of sunk-sync every key may rely on the gate."""

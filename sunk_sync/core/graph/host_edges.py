@@ -1,12 +1,14 @@
 """Dirty edges of hosts: each change of a host's row marks the keys that read it."""
 
 from sunk_sync.core.graph.keys import Keys
+from sunk_sync.core.model.calls import LockCall
 from sunk_sync.core.model.facts import Node, SlurmdPod, SlurmNode
 from sunk_sync.core.model.keys import CLUSTER, Key
+from sunk_sync.core.model.node_lock import NodePods
 from sunk_sync.core.model.node_set import NodeSet
 from sunk_sync.core.node_sets.index import NodeSetIndex
 from sunk_sync.core.tables.claims import same_own_claim
-from sunk_sync.core.translate.node_states import same_kind
+from sunk_sync.core.translate.node_states import is_busy, same_kind
 from sunk_sync.core.workloads.edges import WorkloadEdges
 from sunk_sync.core.workloads.workloads import Workloads
 
@@ -37,6 +39,21 @@ class HostEdges:
             if same
             else self._workload_edges.hosts_changed()
         )
+
+    def slurm_was_read(self) -> None:
+        """Slurm may have shown that no job runs on a locked Node (L3)."""
+        locked = self._hosts.locks.names()
+        records = self._hosts.slurm_nodes.entries
+        names = [name for node in locked for name in self._hosts.claims.hosts_on_node(node)]
+        idle = [one for one in names if one not in records or not is_busy(records[one].row.state)]
+        self._keys.mark_hosts(idle)
+
+    def lock_was_asked(self, call: LockCall) -> None:
+        self._hosts.locks.asked(call)
+
+    def pods_were_listed(self, pods: NodePods) -> None:
+        if self._hosts.locks.listed(pods):
+            self._keys.mark_hosts(self._hosts.claims.hosts_on_node(pods.node_name))
 
     def node_set_changed(self, before: NodeSet | None, after: NodeSet | None, *_: object) -> None:
         self._keys.mark_each(self._node_sets.node_set_changed(before, after))
@@ -71,7 +88,8 @@ class HostEdges:
         for row in filter(None, (before, after)):
             self._keys.mark_each(self._workload_edges.keys_of_pods_on(row.node_name))
 
-    def node_changed(self, before: Node | None, after: Node | None, *_: object) -> None:
+    def node_changed(self, before: Node | None, after: Node | None, *at: float) -> None:
+        self._hosts.locks.node_changed(before, after, now=at[0])
         self._keys.mark_each(self._node_sets.node_changed(before, after))
         hosts = self._hosts.node_changed(before, after)
         if before is not None and after is not None and same_own_claim(before, after):

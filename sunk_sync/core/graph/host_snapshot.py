@@ -1,12 +1,13 @@
 """Build the view of one host: its Slurm node, its Pod and Node, and its residents."""
 
 from sunk_sync.core.model.facts import Node, Reference, SlurmdPod
+from sunk_sync.core.model.node_lock import tolerates_lock
 from sunk_sync.core.model.node_mark import Mark
 from sunk_sync.core.node_sets.snapshot import NodeSetSnapshots
 from sunk_sync.core.tables.claims import pod_key
 from sunk_sync.core.tables.entries import Claim
 from sunk_sync.core.tables.last_seen import node_place, pod_place
-from sunk_sync.core.views.host import NO_TRACES, Host, Traces
+from sunk_sync.core.views.host import NO_LOCK, NO_TRACES, Host, HostLock, Traces
 from sunk_sync.core.views.parts import Residents
 from sunk_sync.core.workloads.residents import residents_of
 from sunk_sync.core.workloads.workloads import Workloads
@@ -23,6 +24,7 @@ class HostSnapshots:
         self._claims = hosts.claims
         self._last_seen = hosts.last_seen
         self._calls = workloads.calls
+        self._locks = hosts.locks
 
     def host(self, name: str) -> Host:
         claim = self._claims.claim_of(name)
@@ -53,9 +55,39 @@ class HostSnapshots:
             rival_pods=self._rival_pods(name, claim.rivals) if claim.rivals else (),
             stray=self._stray(name, claim),
             residents=self._residents_at(name, node, traces),
+            lock=self._lock(name, node),
             gate_calls=self._calls.gates_at(name),
             gate=self._workloads.gate(),
         )
+
+    def _lock(self, name: str, node: Node | None) -> HostLock:
+        calls = self._calls.locks_at(name)
+        if not calls and (node is None or not node.lock):
+            return NO_LOCK
+        node_name = node.name if node is not None else ""
+        entry = self._slurm_nodes.entries.get(name)
+        changed_s = entry.changed_s if entry is not None else 0.0
+        tainted_s = self._locks.tainted_s.get(node_name, 0.0)
+        strict_s = [one.asked_s for one in calls if one.strict]
+        since_s = max([tainted_s, *strict_s])
+        pods = self._locks.pods.get(node_name)
+        if pods is not None and pods.asked_s < since_s:
+            pods = None
+        return HostLock(
+            calls=calls,
+            strict=bool(strict_s),
+            since_s=since_s,
+            listed_s=pods.asked_s if pods is not None else 0.0,
+            living=pods.foreign(strict=bool(strict_s)) if pods is not None else None,
+            exposed=self._exposed(node_name),
+            unused_s=max(changed_s, tainted_s, self._locks.asked_s.get(name, 0.0)),
+        )
+
+    def _exposed(self, node_name: str) -> tuple[str, ...]:
+        """Return the Pods of jobs that the lock would end."""
+        there = self._workloads.index.pods_on_node.get(node_name, {}).values()
+        ours = [one for one in there if not (one.ended or tolerates_lock(one.spec.tolerations))]
+        return tuple(sorted(f"{one.namespace}/{one.name}" for one in ours))
 
     def _traces(self, name: str, claim: Claim) -> Traces:
         last = self._last_seen.last(name)

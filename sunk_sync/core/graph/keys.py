@@ -24,7 +24,8 @@ class Keys:
 
     def all(self) -> list[Key]:
         """Return every key that any row concerns, for a full pass."""
-        hosts = self._slurm_nodes.entries | self._last_seen.seen | self._calls.by_host
+        calls = self._calls.by_host | self._calls.locks_by_host
+        hosts = self._slurm_nodes.entries | self._last_seen.seen | calls
         node_sets = map(node_set_key, self._node_sets.entries)
         workloads = map(workload_key, self._index.keys())
         return [CLUSTER, *map(host_key, hosts), *workloads, *node_sets]
@@ -40,7 +41,7 @@ class Keys:
     def knows_host(self, name: str) -> bool:
         if name in self._slurm_nodes.entries or name in self._last_seen.seen:
             return True
-        return self._calls.waits_at(name)
+        return self._calls.waits_at(name) or name in self._calls.locks_by_host
 
     def host_count(self) -> int:
         """Return about how many Slurm nodes Kubernetes knows, for the breaker's 10 %."""

@@ -9,6 +9,7 @@ from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.facts import Reference, Source
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import Identity
+from sunk_sync.core.model.lock_actions import AnswerLock, GetNodePods, Lock, LockAction, Unlock
 from sunk_sync.core.model.node_set import Counts, NodeSet, Plan, Stamp
 from sunk_sync.core.model.placeholder import Kind
 from sunk_sync.core.model.pod_spec import PodSpec
@@ -185,6 +186,8 @@ class Bind(Struct, frozen=True, gc=False):
     node_name: str
     job_id: str
     slurm_node: str
+    shield: bool = False
+    """Add the toleration of the lock first: the Node may be locked for the job (L1)."""
 
 
 class EndPod(Struct, frozen=True, gc=False):
@@ -298,18 +301,19 @@ class SetFinalizer(Struct, frozen=True, gc=False):
 PodEnd = DeletePod | ClearPod | RemakePod
 NodeSetAction = CreatePod | Condemn | PodEnd | SetStatus | SetFinalizer
 JobAction = SubmitJob | CancelJob | UpdateJob | GetJob
-HookAction = AnswerGate | AnswerStop
+HookAction = AnswerGate | AnswerStop | AnswerLock
 WorkloadAction = Bind | EndPod | SetScheduled | GetGang
 OnObject = (
     SetConditions | SetMetadata | Cordon | Uncordon | Bind | EndPod | SetScheduled | Condemn
-    | DeletePod | ClearPod | RemakePod | SetStatus | SetFinalizer
+    | DeletePod | ClearPod | RemakePod | SetStatus | SetFinalizer | Lock | Unlock
 )  # fmt: skip
 """Writes to one Kubernetes object of one UID."""
 SlurmAction = Drain | Undrain | RewriteReason | SetComment | SetFeatures | SetTopology
 KubeAction = SetConditions | SetMetadata | Cordon | Uncordon | RecordEvent | GetObject | Relist
 Action = (
     SlurmAction | KubeAction | JobAction | WorkloadAction | HookAction | NodeSetAction | DeleteNode
-)
+    | LockAction
+)  # fmt: skip
 
 
 Queue = Literal["slurm", "jobs", "hooks", "kubernetes"]
@@ -344,8 +348,8 @@ def _of_node(field: str) -> Callable[[SlurmAction | DeleteNode], Target]:
     return lambda action: ("slurm_node", action.slurm_node, field)
 
 
-def _on_object(field: str) -> Callable[[OnObject], Target]:
-    def target(action: OnObject) -> Target:
+def _on_object(field: str) -> Callable[[OnObject | GetNodePods], Target]:
+    def target(action: OnObject | GetNodePods) -> Target:
         reference = action.reference
         return (reference.kind, reference.namespace, reference.name, field)
 
@@ -397,6 +401,12 @@ TRAITS: dict[type, Traits] = {
         lambda action: ("gate", str(action.call), action.slurm_node), "hooks", urgency=0
     ),
     AnswerStop: Traits(lambda action: ("stop", str(action.call)), "hooks", urgency=0),
+    AnswerLock: Traits(
+        lambda action: ("lock", str(action.call), action.slurm_node), "hooks", urgency=0
+    ),
+    Lock: Traits(_on_object("lock"), urgency=1),
+    Unlock: Traits(_on_object("lock"), lifts=True),
+    GetNodePods: Traits(_on_object("pods"), urgency=1, reads=True),
     CreatePod: Traits(lambda action: ("Pod", action.reference.namespace, action.name, "made")),
     Condemn: Traits(_on_object("pending-deletion"), lifts=True),
     ClearPod: Traits(_on_object("end"), urgency=1),

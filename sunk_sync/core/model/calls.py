@@ -16,6 +16,20 @@ class GateCall(Struct, frozen=True, gc=False):
     until_s: float
 
 
+class LockCall(Struct, frozen=True, gc=False):
+    """A prolog asks for the lock of the Nodes of these Slurm nodes (L1). Source: hooks."""
+
+    call: int
+    job_id: str
+    slurm_nodes: tuple[str, ...]
+    asked_s: float
+    began_s: float
+    """Since when the prolog asks: it asks again after each answer `wait`."""
+    until_s: float
+    strict: bool | None = None
+    """Not even Pods that tolerate the lock may live there; None: if the job is a placeholder."""
+
+
 class StopCall(Struct, frozen=True, gc=False):
     """A placeholder is ending and waits until its Pods are gone (L6). Source: hooks."""
 

@@ -48,6 +48,11 @@ class Configuration(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True
     refuse_static_cpu: bool = False
     node_sets: bool = False
     """The component that makes slurmd Pods runs."""
+    lock: bool = False
+    """Prologs may lock Nodes (L1)."""
+    lock_wait_s: float = 60.0
+    lock_late: Literal["pass", "hold"] = "pass"
+    lock_linger_s: float = 10.0
     watch_all_pods: bool = False
     """Count Pods of other schedulers one by one (P28)."""
     node_overhead: tuple[tuple[str, int], ...] = ()

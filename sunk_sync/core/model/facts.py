@@ -8,9 +8,10 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
-from sunk_sync.core.model.calls import CallEnded, GateCall, JobNotice, StopCall
+from sunk_sync.core.model.calls import CallEnded, GateCall, JobNotice, LockCall, StopCall
 from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.job_identity import Identity
+from sunk_sync.core.model.node_lock import LockState, NodePods
 from sunk_sync.core.model.node_set import NodeSet, Stamp
 from sunk_sync.core.model.pod_spec import NO_OFFER, Gang, Offer, PodSpec
 from sunk_sync.core.model.user_policy import UserPolicy
@@ -70,6 +71,10 @@ class Node(Struct, frozen=True, kw_only=True, gc=False):
     changed_at: tuple[str, ...] = ()
     """lastTransitionTime of each of them, as served."""
     offer: Offer = NO_OFFER
+    lock: LockState = ""
+    """Annotation lock."""
+    tainted: bool = False
+    """It has the taint of the lock."""
 
 
 class SlurmdPod(Struct, frozen=True, kw_only=True, gc=False):
@@ -108,6 +113,7 @@ class SlurmdPod(Struct, frozen=True, kw_only=True, gc=False):
     revision: str = ""
     shape: str = ""
     """Labels of such a Pod: revision of its NodeSet, and shape in the stamp of its record."""
+    tolerates_lock: bool = False
 
 
 class Pod(Struct, frozen=True, kw_only=True, gc=False):
@@ -382,7 +388,8 @@ class Holding(Struct, frozen=True, gc=False):
 News = (
     Observed | WriteEcho | Deleted | ListingStarted | ListingEnded | Confirmed | Lost | GetResult
     | Holding | GateCall | StopCall | CallEnded | JobNotice | Attempt | SubmitRefused | BindRefused
-    | BindTried | Placed | Contradicted | GangSize | Taken | PolicyRead | CreateRefused
+    | BindTried | Placed | Contradicted | GangSize | Taken | PolicyRead | CreateRefused | LockCall
+    | NodePods
 )  # fmt: skip
 
 Tell = Callable[[Sequence[News]], Awaitable[None]]

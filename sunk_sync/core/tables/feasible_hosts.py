@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import Node, SlurmNode, Taken
 from sunk_sync.core.model.job_identity import hosts_digest
+from sunk_sync.core.model.node_lock import TAINT as LOCK_TAINT
 from sunk_sync.core.model.pod_spec import PodSpec, Taint
 from sunk_sync.core.tables.claims import Claims
 from sunk_sync.core.tables.entries import Claim
@@ -47,7 +48,16 @@ def together(reaches: Sequence[Reach]) -> Reach:
 class FeasibleHosts:
     """Feasible hosts of each kind of Pod, cached until a host changes."""
 
-    def __init__(self, *, slurm_nodes: Table[SlurmNode], claims: Claims, overhead: Amounts) -> None:
+    def __init__(
+        self,
+        *,
+        slurm_nodes: Table[SlurmNode],
+        claims: Claims,
+        overhead: Amounts,
+        locks: bool = False,
+    ) -> None:
+        self._locks = locks
+        """Pods get the toleration of the lock before they are bound (L1)."""
         self._overhead = overhead
         """Overhead on each Node, as configured (P28)."""
         self._slurm_nodes = slurm_nodes
@@ -129,6 +139,8 @@ class FeasibleHosts:
         node = claim.node.row
         if node.ready != "True":
             return f"Node {node.name} is not ready"
+        if self._locks:
+            node = _unlocked(node)
         return why_unfit(spec, node, taken=_summed((*self._occupied(claim), others)))
 
     def _occupied(self, claim: Claim) -> tuple[Amounts, ...]:
@@ -160,7 +172,8 @@ class FeasibleHosts:
         claim = self._claims.claim_of(slurm_node)
         if claim.node is None:
             return NO_NODE
-        return demand.reasons(_lasting(claim.node.row), _summed(self._occupied(claim)))
+        node = _unlocked(claim.node.row) if self._locks else claim.node.row
+        return demand.reasons(_lasting(node), _summed(self._occupied(claim)))
 
 
 def _lasting(node: Node) -> Node:
@@ -173,6 +186,13 @@ def _lasting(node: Node) -> Node:
         return node
     taints = tuple(taint for taint in offer.taints if not _passing(taint))
     return replace(node, unschedulable=False, offer=replace(offer, taints=taints))
+
+
+def _unlocked(node: Node) -> Node:
+    if not node.tainted:
+        return node
+    taints = tuple(taint for taint in node.offer.taints if taint != LOCK_TAINT)
+    return replace(node, offer=replace(node.offer, taints=taints))
 
 
 def _passing(taint: Taint) -> bool:

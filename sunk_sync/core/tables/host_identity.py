@@ -10,6 +10,7 @@ from sunk_sync.core.model.facts import Node, SlurmdPod, SlurmNode, Source
 from sunk_sync.core.tables.claims import Claims, same_claim, same_own_claim, yields
 from sunk_sync.core.tables.entries import UNCLAIMED
 from sunk_sync.core.tables.last_seen import LastSeen, Place, node_place
+from sunk_sync.core.tables.node_locks import NodeLocks
 from sunk_sync.core.tables.table import Table
 
 
@@ -21,6 +22,7 @@ class HostIdentity:
         self.slurm_nodes: Table[SlurmNode] = tables["slurm_nodes"]
         self.claims = Claims(nodes=self.nodes, pods=tables["slurmd_pods"])
         self.last_seen = LastSeen()
+        self.locks = NodeLocks()
         self._cluster_uid = cluster_uid
 
     def slurm_node_changed(self, before: SlurmNode | None, after: SlurmNode | None) -> set[str]:

@@ -1,11 +1,12 @@
-"""Calls that wait at the hooks server, with their hosts and jobs (L6, L7)."""
+"""Calls that wait at the hooks server, with their hosts and jobs (L1, L6, L7)."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from typing import TypeVar
 
-from sunk_sync.core.model.calls import CallEnded, GateCall, StopCall
+from sunk_sync.core.model.calls import CallEnded, GateCall, LockCall, StopCall
 
-CallFact = GateCall | StopCall | CallEnded
+CallFact = GateCall | LockCall | StopCall | CallEnded
 
 
 class OpenCalls:
@@ -16,6 +17,13 @@ class OpenCalls:
         """Job id → when Slurm kills its script, which waits for its Pods. Kept after the call,
         which is answered long before the Pods are gone."""
         self.by_host: defaultdict[str, dict[int, GateCall]] = defaultdict(dict)
+
+        self.locks: dict[int, LockCall] = {}
+        self.locks_by_host: defaultdict[str, dict[int, LockCall]] = defaultdict(dict)
+
+    def locks_at(self, slurm_node: str) -> tuple[LockCall, ...]:
+        there = self.locks_by_host.get(slurm_node)
+        return tuple(there.values()) if there else ()
 
     def gates_at(self, slurm_node: str) -> tuple[GateCall, ...]:
         there = self.by_host.get(slurm_node)
@@ -43,20 +51,29 @@ class OpenCalls:
                 for name in fact.slurm_nodes:
                     self.by_host[name][fact.call] = fact
                 return set(fact.slurm_nodes)
+            case LockCall():
+                self.locks[fact.call] = fact
+                for name in fact.slurm_nodes:
+                    self.locks_by_host[name][fact.call] = fact
+                return set(fact.slurm_nodes)
             case StopCall():
                 self.stops[fact.call] = fact
                 return set()
             case _:
                 self.stops.pop(fact.call, None)
-                return self._forget_gate(fact.call)
+                gate = self.gates.pop(fact.call, None)
+                lock = self.locks.pop(fact.call, None)
+                return _forget(gate, self.by_host) | _forget(lock, self.locks_by_host)
 
-    def _forget_gate(self, number: int) -> set[str]:
-        gate = self.gates.pop(number, None)
-        if gate is None:
-            return set()
-        for name in gate.slurm_nodes:
-            there = self.by_host[name]
-            there.pop(number, None)
-            if not there:
-                del self.by_host[name]
-        return set(gate.slurm_nodes)
+
+CallT = TypeVar("CallT", GateCall, LockCall)
+
+
+def _forget(call: CallT | None, table: dict[str, dict[int, CallT]]) -> set[str]:
+    if call is None:
+        return set()
+    for name in call.slurm_nodes:
+        table[name].pop(call.call, None)
+        if not table[name]:
+            del table[name]
+    return set(call.slurm_nodes)

@@ -1,7 +1,7 @@
 """The Pod that sunk-sync makes for a NodeSet (N1).
 
 The template of the NodeSet stays as it is. sunk-sync adds its labels, the owner, the host name, the
-subdomain, three tolerations, and the arguments -Z, -N and --conf of container slurmd.
+subdomain, four tolerations, and the arguments -Z, -N and --conf of container slurmd.
 """
 
 from typing import Any
@@ -18,8 +18,10 @@ TOLERATED = (
     "node.kubernetes.io/unschedulable",
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",
+    names.LOCK,
 )
-"""A cordoned Node, or one that is silent for a while, keeps its slurmd: sunk-sync drains it."""
+"""A cordoned Node, or one that is silent for a while, keeps its slurmd: sunk-sync drains it. A
+locked Node is the job's."""
 
 
 def slurmd_pod(spec: NodeSet, plan: Plan, *, name: str) -> dict[str, Any]:

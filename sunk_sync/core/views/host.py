@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from sunk_sync.core.model.calls import GateCall
+from sunk_sync.core.model.calls import GateCall, LockCall
 from sunk_sync.core.model.facts import GetResult, Node, Reference, SlurmdPod, SlurmNode
 from sunk_sync.core.model.node_mark import Mark
 from sunk_sync.core.model.node_set import Features, NodeSet, Stamp, Topology
@@ -49,6 +49,28 @@ class RecordWish(Struct, frozen=True, gc=False):
     topology: Topology
 
 
+class HostLock(Struct, frozen=True, kw_only=True, gc=False):
+    """The lock of the Node: who asks for it, and what is known about the Pods there (L1)."""
+
+    calls: tuple[LockCall, ...] = ()
+    strict: bool = False
+    """One of the calls needs the strict lock."""
+    since_s: float = 0.0
+    """Only a listing of Pods that begins later counts: the taint stood, the strict call was made.
+    """
+    listed_s: float = 0.0
+    """Start of the last such listing."""
+    living: tuple[str, ...] | None = None
+    """The foreign Pods that it showed; None: there was none."""
+    exposed: tuple[str, ...] = ()
+    """Workload Pods of sunk-sync there that the lock would end."""
+    unused_s: float = 0.0
+    """When the Slurm node last changed, or a prolog last asked for the lock."""
+
+
+NO_LOCK = HostLock()
+
+
 class Host(Struct, frozen=True, kw_only=True, gc=False):
     name: str
     slurm_node: SlurmNode | None = None
@@ -84,6 +106,8 @@ class Host(Struct, frozen=True, kw_only=True, gc=False):
     """A Node that claimed this Slurm node by equal name, until a Pod or another Node did."""
     residents: Residents = NOBODY
     gate_calls: tuple[GateCall, ...] = ()
+    lock: HostLock = NO_LOCK
+    """Empty while nobody asks and the Node has no lock."""
     gate: bool = False
     """The prolog of the next job waits for Pods by itself (P25)."""
 

@@ -40,7 +40,10 @@ class Workloads:
         self.memory = WorkloadMemory(self.index)
         self.lists = Watchlists()
         self.feasible_hosts = FeasibleHosts(
-            slurm_nodes=hosts.slurm_nodes, claims=hosts.claims, overhead=configuration.node_overhead
+            slurm_nodes=hosts.slurm_nodes,
+            claims=hosts.claims,
+            overhead=configuration.node_overhead,
+            locks=configuration.lock,
         )
         self.exclusion_updates = ExclusionUpdates(self.feasible_hosts)
         self.residents = ResidentIndex(

@@ -1,15 +1,20 @@
 """Nodes and slurmd Pods from wire shapes to facts. Untrusted texts are cut."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from sys import intern
+
+from msgspec import Raw
 
 from sunk_sync.core.model import names
 from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.facts import NO_LABELS, Labels, Node, SlurmdPod
+from sunk_sync.core.model.node_lock import STATES, tolerates_lock
 from sunk_sync.core.model.node_set import API_VERSION
 from sunk_sync.core.model.pod_spec import NO_OFFER, Offer
 from sunk_sync.kube.decode import wire_hosts, wire_pods
-from sunk_sync.kube.decode.node_offers import offered
+from sunk_sync.kube.decode.node_offers import is_tainted, offered
+from sunk_sync.kube.decode.pod_specs import tolerations_of
 from sunk_sync.kube.decode.pods import FINISHED
 from sunk_sync.kube.decode.slurmd_requests import requests_of
 from sunk_sync.kube.decode.strings import asked, condition, cut, cut_or_none
@@ -51,6 +56,8 @@ def _node(
         conditions=ours,
         changed_at=changed_at,
         offer=offer,
+        lock=STATES.get(annotations.lock, ""),
+        tainted=is_tainted(bytes(wire.spec.taints)),
     )
 
 
@@ -162,7 +169,13 @@ def slurmd_pod_row(wire: wire_hosts.WireSlurmdPod) -> SlurmdPod:
         owner=owner,
         revision=cut(meta.labels.revision) if meta.labels else "",
         shape=cut(meta.labels.shape) if meta.labels else "",
+        tolerates_lock=_tolerates_lock(bytes(spec.tolerations)),
     )
+
+
+@lru_cache(maxsize=1024)
+def _tolerates_lock(content: bytes) -> bool:
+    return tolerates_lock(tolerations_of(Raw(content)))
 
 
 def _waiting(status: wire_hosts.WireSlurmdPodStatus) -> str:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from sunk_sync.core.model import names
 from sunk_sync.core.model.facts import Labels
+from sunk_sync.core.model.node_lock import TAINT
 from sunk_sync.core.model.pod_spec import Offer, Taint
 from sunk_sync.core.translate.quantity import counted, nanos
 from sunk_sync.kube.decode import wire_pods as shapes
@@ -66,6 +67,11 @@ def _pair(key: str, value: str) -> tuple[str, str]:
 def _taints(content: bytes) -> tuple[Taint, ...]:
     taints = _decode_taints(content or b"null") or ()
     return tuple(Taint(intern(one.key), intern(one.effect), cut(one.value)) for one in taints)
+
+
+def is_tainted(content: bytes) -> bool:
+    """Whether the taint of the lock is among these taints."""
+    return TAINT in _taints(content)
 
 
 @lru_cache(maxsize=4096)

@@ -80,7 +80,7 @@ def _read(spec: shapes.WirePodSpec, *, guaranteed: bool) -> PodSpec:
             requests=_requests(spec),
             node_selector=_node_selector(spec.node_selector),
             terms=_terms(affinity.node_affinity),
-            tolerations=_tolerations(spec.tolerations),
+            tolerations=tolerations_of(spec.tolerations),
             grace_s=spec.termination_grace_period_seconds,
             priority_class=intern(spec.priority_class_name),
             hard=tuple(_hard(affinity, spec.topology_spread_constraints)),
@@ -156,7 +156,7 @@ def _requirement(wire: shapes.WireRequirement) -> Requirement:
     return Requirement(wire.key, wire.operator, wire.values or ())
 
 
-def _tolerations(content: Raw) -> tuple[Toleration, ...]:
+def tolerations_of(content: Raw) -> tuple[Toleration, ...]:
     tolerations: Iterable[shapes.WireToleration] = _decode_tolerations(_given(content)) or ()
     return tuple(
         Toleration(one.key, one.operator or "Equal", cut(one.value), one.effect)

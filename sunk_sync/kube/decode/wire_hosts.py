@@ -24,6 +24,7 @@ class WireNodeAnnotations(Struct, gc=False, frozen=True):
     cordoned_for_drain: str = field(name=names.CORDONED_FOR_DRAIN, default="")
     keep_cordon: str = field(name=names.KEEP_CORDON, default="")
     drain: str | None = field(name=names.DRAIN, default=None)
+    lock: str = field(name=names.LOCK, default="")
 
 
 class WireNodeLabels(Struct, gc=False, frozen=True):
@@ -74,6 +75,7 @@ class WireNodeMeta(Struct, gc=False, frozen=True, rename="camel"):
 
 class WireNodeSpec(Struct, gc=False, frozen=True):
     unschedulable: bool = False
+    taints: msgspec.Raw = NOT_GIVEN
 
 
 class WireNodeStatus(Struct, gc=False, frozen=True):
@@ -106,6 +108,7 @@ class WireSlurmdPodSpec(Struct, gc=False, frozen=True, rename="camel"):
     node_name: str = ""
     hostname: str = ""
     host_network: bool = False
+    tolerations: msgspec.Raw = NOT_GIVEN
     containers: tuple[WireSlurmdContainer, ...] = ()
 
 

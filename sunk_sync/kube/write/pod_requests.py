@@ -7,6 +7,7 @@ import msgspec
 from sunk_sync.core.model import names
 from sunk_sync.core.model.actions import Bind, EndPod, SetScheduled
 from sunk_sync.core.model.facts import Reference
+from sunk_sync.core.model.node_lock import TAINT
 from sunk_sync.kube.api.client import Request
 from sunk_sync.kube.decode.strings import cut
 from sunk_sync.kube.write.apply import STRATEGIC, path_of
@@ -27,6 +28,24 @@ def binding(action: Bind) -> Request:
         "target": {"apiVersion": "v1", "kind": "Node", "name": action.node_name},
     }
     return Request(method="POST", path=path_of(pod) + "/binding", body=_encoded(body))
+
+
+def tolerating(action: Bind, *, first: bool = False) -> Request:
+    """Add the toleration of the lock to the Pod; `first`: it has no tolerations yet.
+
+    Kubernetes allows additions only. The test refuses another Pod of this name.
+    """
+    pod, path = action.reference, "/spec/tolerations"
+    value = {"key": TAINT.key, "operator": "Exists", "effect": TAINT.effect}
+    adding = {"path": path, "value": [value]} if first else {"path": f"{path}/-", "value": value}
+    test = {"op": "test", "path": "/metadata/uid", "value": pod.uid}
+    return Request(
+        method="PATCH",
+        path=path_of(pod),
+        query=(("fieldManager", names.MANAGER_LOCK),),
+        body=msgspec.json.encode([test, {"op": "add", **adding}]),
+        content_type="application/json-patch+json",
+    )
 
 
 def disruption(action: EndPod, *, at: str) -> Request:

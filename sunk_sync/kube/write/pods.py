@@ -49,6 +49,8 @@ class WorkloadPush:
                 return await gang_size.read_size(self._client, action, clock=self._clock)
 
     async def _bind(self, action: Bind) -> Outcome:
+        if action.shield and (outcome := await self._shield(action)):
+            return outcome
         request = requests.binding(action)
         answer = await self._client.call(request, _decode_any)
         if not isinstance(answer, KubeError):
@@ -59,6 +61,15 @@ class WorkloadPush:
         if answer.status != 409:
             return self._perhaps(action, outcome)
         return await self._bound_already(action, outcome)
+
+    async def _shield(self, action: Bind) -> Outcome | None:
+        """Let the Pod tolerate the lock; return the outcome if it cannot be bound yet."""
+        request = requests.tolerating(action)
+        answer = await self._client.call(request, _decode_any)
+        if isinstance(answer, KubeError) and answer.status == 422:
+            request = requests.tolerating(action, first=True)
+            answer = await self._client.call(request, _decode_any)
+        return failed(action, answer, request=request) if isinstance(answer, KubeError) else None
 
     def _perhaps(self, action: Bind, outcome: Unsure) -> Unsure:
         """The binding may have succeeded."""

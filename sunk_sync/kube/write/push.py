@@ -23,12 +23,14 @@ from sunk_sync.core.model.actions import (
     SetScheduled,
 )
 from sunk_sync.core.model.facts import GetResult, Kind, Node, Observed, Source
+from sunk_sync.core.model.lock_actions import LockAction
 from sunk_sync.core.model.names import WORKLOAD_MANAGERS
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.kube.api.answers import Decode, KubeError
 from sunk_sync.kube.api.client import Caller, Request
 from sunk_sync.kube.decode.source_decoder import NODES, PODS, SLURMD_PODS, SourceDecoder, Unreadable
 from sunk_sync.kube.write import apply, events
+from sunk_sync.kube.write.node_locks import LockPush
 from sunk_sync.kube.write.node_sets import NodeSetPush
 from sunk_sync.kube.write.outcomes import WallClock, failed, spelled
 from sunk_sync.kube.write.pods import WorkloadPush
@@ -82,6 +84,7 @@ class KubePush:
         self._wall_clock = wall_clock
         self._nodes = nodes
         self._node_sets = NodeSetPush(client, wall_clock=wall_clock)
+        self._locks = LockPush(client, clock=clock, nodes=nodes)
         self._workload = WorkloadPush(client, wall_clock=wall_clock, clock=clock)
 
     async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
@@ -102,6 +105,8 @@ class KubePush:
                 return await self._list_again(action)
             case Bind() | EndPod() | SetScheduled() | GetGang():
                 return await self._workload.push(action)
+            case action if isinstance(action, LockAction):
+                return await self._locks.push(action)
             case action if isinstance(action, NodeSetAction):
                 return await self._node_sets.push(action)
             case _:

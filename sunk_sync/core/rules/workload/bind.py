@@ -6,6 +6,7 @@ from sunk_sync.core.model.actions import Bind, RecordEvent
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Job, Pod, reference_of
 from sunk_sync.core.model.names import EVENT_SCHEDULED
+from sunk_sync.core.model.node_lock import tolerates_lock
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.job_states import is_running
 from sunk_sync.core.views.conclusions import free_placements, is_broken, named
@@ -19,7 +20,7 @@ EVENT_S = 5.0
 """sunk-sync records the Event at most so long after it saw the binding."""
 
 
-def bind(workload: Workload, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
+def bind(workload: Workload, configuration: Configuration, now: float) -> Ruling:
     """Bind the Pods as soon as the job holds fit hosts that no other Pod still uses."""
     live, members, calls = workload.live, workload.members, workload.calls
     if live is None or not members.pods or workload.absent.pods or calls.stops:
@@ -45,7 +46,8 @@ def bind(workload: Workload, configuration: Configuration, now: float) -> Ruling
         return Ruling(because=against)
     if len(free) < len(unbound):
         return QUIET
-    wants = [_bind(pod, job, free[place]) for place, pod in enumerate(unbound)]
+    locks = configuration.lock
+    wants = [_bind(pod, job, free[place], locks=locks) for place, pod in enumerate(unbound)]
     where = ", ".join([want.node_name for want in wants])
     return Ruling(tuple(wants), f"{named(workload)} bound to {where}: job {job.job_id} runs there")
 
@@ -69,9 +71,11 @@ def _why_not(live: LiveJob, free: Sequence[Placement]) -> str:
     return ""
 
 
-def _bind(pod: Pod, job: Job, placement: Placement) -> Bind:
+def _bind(pod: Pod, job: Job, placement: Placement, *, locks: bool) -> Bind:
     assert placement.node is not None  # see _why_not
-    return Bind(reference_of(pod), placement.node.name, job.job_id, placement.slurm_node)
+    shield = locks and not tolerates_lock(pod.spec.tolerations)
+    node_name, slurm_node = placement.node.name, placement.slurm_node
+    return Bind(reference_of(pod), node_name, job.job_id, slurm_node, shield=shield)
 
 
 def _record_bound(workload: Workload, job: Job, now: float) -> Ruling:
