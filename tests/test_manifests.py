@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from sunk_sync.core.model.user_policy import Rules
-from sunk_sync.kube.rbac import ALL_PODS, PERMISSIONS
+from sunk_sync.kube.rbac import ALL_PODS, LOCKED_PODS, PERMISSIONS
 from sunk_sync.kube.write.hooks_key import secret_name
 from sunk_sync.settings.model import Settings
 from sunk_sync.settings.sources import CONFIG_VARIABLE, load
@@ -116,6 +116,17 @@ def test_the_watch_of_all_pods_has_a_role_of_its_own_P28() -> None:
     (rule,) = role["rules"]
     assert (rule["resources"], rule["verbs"]) == ([ALL_PODS.resource], ["list", "watch"])
     assert all(f"- {verb} # {why}" in text for verb, why in ALL_PODS.verbs)
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    (main,) = of_kind("ClusterRoleBinding")
+    assert binding["subjects"] == main["subjects"]
+
+
+def test_the_lock_has_a_role_of_its_own_L1() -> None:
+    text = (FOLDER.parent / "lock" / "roles.yaml").read_text(encoding="utf-8")
+    role, binding = yaml.safe_load_all(text)
+    (rule,) = role["rules"]
+    assert (rule["resources"], rule["verbs"]) == (["pods"], ["list"])
+    assert all(f"- {verb} # {why}" in text for verb, why in LOCKED_PODS.verbs)
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     (main,) = of_kind("ClusterRoleBinding")
     assert binding["subjects"] == main["subjects"]

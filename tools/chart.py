@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from sunk_sync.cli.flags import ABOUT, About
-from sunk_sync.kube.rbac import ALL_PODS, PERMISSIONS, Permission
+from sunk_sync.kube.rbac import ALL_PODS, LOCKED_PODS, PERMISSIONS, Permission
 from sunk_sync.settings.model import key_of
 from tools import admission
 
@@ -38,6 +38,7 @@ OWN_VALUES = {
     "slurm-auth-token-file": "slurm.auth",
     "user-policy": "scheduler.userPolicy",
     "watch-all-pods": "scheduler.watchAllPods",
+    "lock": "lock.enabled",
     "hooks-url": "hooks.url",
     "hooks-key-file": "hooks.key",
     "leader-elect": "leaderElection.enabled",
@@ -60,7 +61,8 @@ OBJECT_NAME = '{{ include "sunk-sync.objectName" . }}'
 def rules() -> str:
     """Return `_rules.tpl`: one template for each place and component."""
     parts = ["{{/* Made by `python -m tools.chart` from sunk_sync/kube/rbac.py. Do not edit. */}}"]
-    for name, permissions in {**_roles(), "all-pods": [ALL_PODS]}.items():
+    optional = {"all-pods": [ALL_PODS], "lock": [LOCKED_PODS]}
+    for name, permissions in {**_roles(), **optional}.items():
         body = "\n".join(line for rule in _merged(permissions) for line in _rule(rule))
         parts.append(f'{{{{- define "sunk-sync.rules.{name}" -}}}}\n{body}\n{{{{- end }}}}')
     return "\n\n".join(parts) + "\n"
@@ -151,6 +153,7 @@ the names of SUNK's chart have the same meaning: `syncer.enabled`, `scheduler.en
 | `scheduler.scope.type: cluster` | ClusterRoles for workload Pods in all namespaces |
 | `scheduler.enabled: false` | nothing that binds, ends or annotates workload Pods; no hooks key |
 | `scheduler.watchAllPods: true` | list and watch of every Pod |
+| `lock.enabled: true` | list of every Pod |
 | `nodesets.enabled: true` | create and delete Pods where slurmd Pods are; NodeSets there |
 | any | a ClusterRole for Nodes, Roles for slurmd Pods, and Events in the namespace `default` |
 

@@ -1,4 +1,4 @@
-"""Renews deploy/{manifests,all-pods,nodesets} from the chart: `python -m tools.manifests`.
+"""Renews deploy/{manifests,all-pods,lock,nodesets} from the chart: `python -m tools.manifests`.
 
 It needs helm 3: `make testbed` builds one.
 """
@@ -18,6 +18,7 @@ Template = Callable[..., str]
 
 HEADER = "# Made by `python -m tools.manifests` from deploy/helm/sunk-sync. Do not edit.\n"
 ALL_PODS = "all-pods.yaml"
+LOCK = "lock.yaml"
 NODE_SETS = {"nodesets.yaml": "roles.yaml", "nodesets-crd.yaml": "crd.yaml"}
 """Template → file in deploy/nodesets."""
 _SOURCE = re.compile(r"^---\n# Source: sunk-sync/templates/(\S+)\n", re.MULTILINE)
@@ -32,10 +33,12 @@ def rendered(template: Template) -> Mapping[Path, str]:
     """Return the files with their texts, without the labels and annotations of Helm."""
     files = {DEPLOY / "manifests" / name: text for name, text in _by_file(template()).items()}
     wider = _by_file(template("--set", "scheduler.watchAllPods=true"))
+    with_lock = _by_file(template("--set", "lock.enabled=true"))
     with_node_sets = _by_file(template("--set", "nodesets.enabled=true"))
     return (
         files
         | {DEPLOY / "all-pods" / "roles.yaml": wider[ALL_PODS]}
+        | {DEPLOY / "lock" / "roles.yaml": with_lock[LOCK]}
         | {DEPLOY / "nodesets" / file: with_node_sets[name] for name, file in NODE_SETS.items()}
     )
 

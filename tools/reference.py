@@ -6,10 +6,10 @@ from pathlib import Path
 
 from sunk_sync.cli.flags import ABOUT, About
 from sunk_sync.core.model.job_description import SETTINGS, Form
-from sunk_sync.kube.rbac import ALL_PODS, PERMISSIONS
+from sunk_sync.kube.rbac import ALL_PODS, LOCKED_PODS, PERMISSIONS
 from sunk_sync.settings.model import flag_of, key_of, variable_of
 from sunk_sync.telemetry.metrics import SPECS
-from tests.real.permissions.claims import WITHOUT
+from tests.real.permissions.claims import LOCKED, WITHOUT
 
 FILE = Path(__file__).parent.parent / "docs" / "reference.md"
 
@@ -71,6 +71,8 @@ def permissions() -> Iterable[str]:
         for verb, why in one.verbs:
             claim = WITHOUT[one.where, one.spelled, verb]
             yield f"| {one.where} | `{one.spelled}` | {verb} | {_cell(why)} | {claim} |"
+    for verb, why in LOCKED_PODS.verbs:
+        yield f"| cluster | `pods` | {verb} | {_cell(why)} | {LOCKED} |"
 
 
 def _cell(text: str) -> str:

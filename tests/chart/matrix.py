@@ -43,6 +43,8 @@ MATRIX: dict[str, Values] = {
     "the kind alone": {"nodesets": {"enabled": False, "crd": {"create": True}}},
     "all Pods": {"scheduler": {"watchAllPods": True}},
     "all Pods, cluster scope": {"scheduler": {"watchAllPods": True, "scope": {"type": "cluster"}}},
+    "lock": {"lock": {"enabled": True}},
+    "lock, all Pods": {"lock": {"enabled": True}, "scheduler": {"watchAllPods": True}},
     "one replica": {"leaderElection": {"enabled": False}},
     "spread by hand": {"topologySpreadConstraints": [SPREAD]},
     "another cluster name": {"clusterName": "HPC_2.east"},

@@ -71,6 +71,10 @@ BAD: dict[str, tuple[Values, str]] = {
         {"scheduler": {"enabled": False, "watchAllPods": True}},
         "scheduler.watchAllPods is true and scheduler.enabled is false: ",
     ),
+    "the lock without scheduler": (
+        {"scheduler": {"enabled": False}, "lock": {"enabled": True}},
+        "lock.enabled is true and scheduler.enabled is false: ",
+    ),
     "unknown rule of a namespace": (
         {"scheduler": {"userPolicy": {"team-a": {"user": 1001}}}},
         "at '/scheduler/userPolicy/team-a': additional properties 'user' not allowed",

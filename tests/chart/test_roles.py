@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.kube.rbac import ALL_PODS, PERMISSIONS, Permission
+from sunk_sync.kube.rbac import ALL_PODS, LOCKED_PODS, PERMISSIONS, Permission
 from sunk_sync.kube.write.hooks_key import secret_name
 from tests.chart.helm import NAMESPACE, Helm, Object, of_kind
 from tests.chart.matrix import MATRIX
@@ -46,6 +46,7 @@ def wanted(values: Any) -> set[Grant]:
         and not (one.resource == "leases" and alone)
     ]
     needed += [ALL_PODS] if scheduler["watchAllPods"] else []
+    needed += [LOCKED_PODS] if values.get("lock", {}).get("enabled") else []
     cluster = values.get("clusterName", "slurm")
     return {
         (place, one.group, spelled(one, cluster), verb)
@@ -117,7 +118,10 @@ def test_no_role_is_made_if_the_operator_makes_them(helm: Helm, name: str) -> No
 
 def test_two_releases_share_no_object(helm: Helm) -> None:
     """Two Slurm clusters in one Kubernetes: cluster-wide names and those in `default` differ."""
-    scope = {"scheduler": {"scope": {"type": "cluster"}, "watchAllPods": True}}
+    scope = {
+        "scheduler": {"scope": {"type": "cluster"}, "watchAllPods": True},
+        "lock": {"enabled": True},
+    }
 
     def names(namespace: str) -> set[tuple[str, str, str]]:
         return {

@@ -9,12 +9,15 @@ from msgspec.structs import replace
 from sunk_sync.controller.outbox import PUSH_LIMIT_S
 from sunk_sync.core.model.actions import Action, AnswerGate, Bind
 from sunk_sync.core.model.facts import Attempt, BindTried, Reference
+from sunk_sync.core.model.lock_actions import AnswerLock, Unlock
 from sunk_sync.core.model.outcomes import Done, Outcome, Unsure
 from sunk_sync.core.model.timing import BINDING_S
 from tests.kit.build import identity, pod
 from tests.kit.outbox import CANCEL, OTHER, SUBMIT, Bench, on_bench, unsure
 
 BIND = Bind(Reference("Pod", "ns", "p1", "u1"), "kn1", "7", "n1")
+NODE = Reference("Node", "", "kn1", "u1")
+LOCKED = AnswerLock(call=1, slurm_node="n1", node_name="kn1", go=True)
 GO = AnswerGate(call=1, slurm_node="n1", go=True, why="")
 
 
@@ -107,3 +110,33 @@ async def test_no_job_starts_where_a_binding_is_in_flight_or_may_still_arrive_L7
     begun_s, went_s = bench.hooks.times
     assert begun_s < 0.2
     assert waits_s < went_s < waits_s + 0.2
+
+
+@on_bench
+async def test_no_job_starts_on_a_node_that_is_being_unlocked_L3(bench: Bench) -> None:
+    """The call came while the Unlock was under way; its outcome makes another verdict."""
+    bench.kube.seconds = 0.5
+    await bench.want_for(0.1, Unlock(NODE))
+    await bench.want_for(0.3, LOCKED)
+    assert not bench.hooks.actions
+    await bench.want_for(0.5, LOCKED)
+    assert bench.hooks.actions == [LOCKED]
+
+
+@on_bench
+async def test_an_unlock_without_an_answer_may_still_come_L3(bench: Bench) -> None:
+    bench.kube.answers = [unsure]
+    await bench.want_for(0.1, Unlock(NODE))
+    await bench.want_for(BINDING_S - 1, LOCKED)
+    assert not bench.hooks.actions
+    await bench.want_for(2, LOCKED)
+    assert bench.hooks.actions == [LOCKED]
+
+
+@on_bench
+async def test_a_job_that_starts_without_the_lock_waits_for_no_write_L4a(bench: Bench) -> None:
+    bench.kube.seconds = 5
+    await bench.want_for(0.1, Unlock(NODE))
+    passed = replace(LOCKED, node_name="")
+    await bench.want_for(0.1, passed)
+    assert bench.hooks.actions == [passed]

@@ -11,6 +11,8 @@ from sunk_sync.core.model.actions import CancelJob, SubmitJob
 from sunk_sync.core.model.calls import GateCall
 from sunk_sync.core.model.facts import Lost, Observed, Row, SubmitRefused
 from sunk_sync.core.model.job_identity import workload_id
+from sunk_sync.core.model.lock_actions import Lock, Unlock
+from sunk_sync.core.model.node_lock import NodePods
 from tests.core.checks import check_oracle
 from tests.kit.build import (
     OFFER,
@@ -204,6 +206,35 @@ def a_pod_waits_until_a_node_is_ready() -> None:
     assert core.workload_wants(pod("q"), SubmitJob)
 
 
+def a_locked_node() -> Core:
+    """L1: host n1 of a Node whose lock waits for Pods, while its job runs."""
+    core = Core(
+        node("kn1", lock="pending", tainted=True),
+        slurmd_pod("n1", tolerates_lock=True),
+        slurm_node("n1", "ALLOCATED"),
+        lock=True,
+    )
+    core.now += 1
+    return core
+
+
+def the_pods_of_a_locked_node_are_listed() -> None:
+    """L1: it is locked now."""
+    core = a_locked_node()
+    core.see(NodePods("kn1", core.now))
+    check(core)
+    assert core.wants("n1", Lock)
+
+
+def a_read_of_slurm_shows_a_locked_node_idle() -> None:
+    """L3: nothing but the time of the read has changed."""
+    core = a_locked_node()
+    core.see(slurm_node("n1"))
+    core.see_listing("slurm_nodes", slurm_node("n1"), after_s=20)
+    check(core)
+    assert core.wants("n1", Unlock)
+
+
 CASES = (
     one_leaves_its_gang_and_the_other_goes,
     one_joins_a_gang_that_lost_its_job,
@@ -240,6 +271,9 @@ GRAPH_EDGES: dict[str, Callable[[], None]] = {
         a_listing_of_pods_settles_an_array
     ),
     "node_set_changed:self.keys.mark(CLUSTER)": the_node_set_of_an_unlisted_pod_is_gone,
+    "pods_were_listed:self.keys.mark_hosts("
+    "self._hosts.claims.hosts_on_node(pods.node_name))": the_pods_of_a_locked_node_are_listed,
+    "slurm_was_read:self.keys.mark_hosts(idle)": a_read_of_slurm_shows_a_locked_node_idle,
     "_see_gate:self.keys.mark_all()": the_first_gate_call_of_ours,
     "_observe_source:self.keys.mark_each(self._workload_edges.nodes_liveness_changed())": (
         nodes_can_be_read_again

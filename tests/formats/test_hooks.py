@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from sunk_sync.core.model.actions import AnswerGate, AnswerStop
-from sunk_sync.core.model.calls import GateCall, StopCall
+from sunk_sync.core.model.calls import GateCall, LockCall, StopCall
+from sunk_sync.core.model.lock_actions import AnswerLock
 from sunk_sync.server.tokens import GATE, make_token
 from sunk_sync.settings.types import Address
 from tests.formats.samples import FUTURE, each
@@ -29,6 +30,10 @@ async def answer_waiting(service: Service, path: str) -> None:
         fact = await service.seen(GateCall)
         names = fact.slurm_nodes
         await service.hooks.push([AnswerGate(fact.call, name, go=True, why="") for name in names])
+    elif path == "/v1/lock":
+        asked = await service.seen(LockCall)
+        (name,) = asked.slurm_nodes
+        await service.hooks.push([AnswerLock(asked.call, name, "kn1", go=True)])
     elif path == "/v1/placeholder/stopping":
         fact = await service.seen(StopCall)
         await service.hooks.push([AnswerStop(fact.call, "gone")])

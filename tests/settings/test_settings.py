@@ -24,7 +24,7 @@ CONTRACT = """
     node-not-ready-grace max-drains-per-minute
     cordon-on-slurm-drain termination-offset user-policy gpu-types gres-map unsupported
     priority-map resubmit-cancelled refuse-static-cpu watch-all-pods node-overhead lost-job
-    max-pod-ends-per-minute placeholder
+    max-pod-ends-per-minute placeholder lock lock-wait lock-late lock-linger
 """
 
 

@@ -29,6 +29,7 @@ ALL_PODS_TOO: Mapping[str, Any] = {
     **VALUES,
     "scheduler": {**VALUES["scheduler"], "watchAllPods": True},
 }
+LOCK_TOO: Mapping[str, Any] = {**VALUES, "lock": {"enabled": True}}
 NODE_SETS_TOO: Mapping[str, Any] = {**VALUES, "nodesets": {"enabled": True}}
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -82,6 +83,7 @@ class Account:
         self._kube = kube
         self.all_pods = bool(values["scheduler"].get("watchAllPods"))
         self.node_sets = "nodesets" in values
+        self.lock = "lock" in values
         rendered = helm.objects(values, namespace=OWN)
         self.objects = [one for one in rendered if one["kind"] in KINDS]
         self._roles = [*of_kind(self.objects, "Role"), *of_kind(self.objects, "ClusterRole")]

@@ -30,6 +30,7 @@ NODE_SET_HELD = "a NodeSet gets the finalizer"
 NODE_SET_STATUS = "a NodeSet shows its numbers"
 NODE_SET_ENDS = "a NodeSet that shrinks loses a Pod"
 OTHERS = "a Node that Pods of other schedulers fill is no host"
+LOCKED = "a Node whose job asks for the lock is locked"
 
 Grant = tuple[str, str, str]
 """Where, resource with names, and verb, as docs/reference.md shows them."""

@@ -1,11 +1,16 @@
 """A short sequence in which sunk-sync uses each of its permissions, and the claims about it."""
 
+import base64
+import json
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
 from sunk_sync.core.model.job_identity import Identity, job_name, spell_identity
+from sunk_sync.server.tokens import LOCK, make_token
 from tests.real import node_sets
 from tests.real.permissions import claims
 from tests.real.permissions.account import OWN, SLURMD, WORK
@@ -40,6 +45,7 @@ FLAGS = {
     "leader_elect": "false",
     "leader_elect_lease_duration": "3s",
     "watch_all_pods": "false",
+    "lock": "false",
     "components": "syncer,scheduler",
 }
 PATIENCE_S = 60.0
@@ -118,6 +124,8 @@ class Scene:
         elif "nodesets" in service.settings["components"]:
             yield self._make_node_set, self._of_node_set()
             yield self._shrink_node_set, {claims.NODE_SET_ENDS: lambda: not self._node_set_pods()}
+        elif service.settings["lock"] == "true":
+            yield self._ask_for_lock, {claims.LOCKED: self._is_locked}
         elif service.settings["watch_all_pods"] == "true":
             yield self._fill, self._with_all_pods()
         else:
@@ -192,6 +200,23 @@ class Scene:
         self._pod(self._named("waits"), partition="off")
         self._orphan()
         self._gangs()
+
+    def _ask_for_lock(self) -> None:
+        """Call as a prolog does, and do not wait for the answer."""
+        key = base64.b64decode(self._get(SECRET)["data"]["key"])
+        body = {"job_id": "999999", "node": CORDONED, "deadline_s": 1}
+        request = urllib.request.Request(
+            f"http://{self._hooks}/v1/lock",
+            json.dumps(body).encode(),
+            {"Authorization": f"Bearer {make_token(key, LOCK)}"},
+        )
+        with suppress(urllib.error.URLError):
+            urllib.request.urlopen(request, timeout=5).close()
+
+    def _is_locked(self) -> bool:
+        self._ask_for_lock()
+        annotations = self._get(f"/api/v1/nodes/{CORDONED}")["metadata"].get("annotations", {})
+        return bool(annotations.get(f"{PREFIX}lock") == "locked")
 
     def _named(self, what: str) -> str:
         return f"{what}-{self._round}"

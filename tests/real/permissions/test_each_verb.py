@@ -7,12 +7,19 @@ from collections.abc import Iterator
 import pytest
 
 from sunk_sync.cli.doctor import doctor
-from sunk_sync.kube.rbac import ALL_PODS, PERMISSIONS, Permission
+from sunk_sync.kube.rbac import ALL_PODS, LOCKED_PODS, PERMISSIONS, Permission
 from sunk_sync.settings.sources import load
 from tests.chart.helm import Helm
 from tests.real.conftest import check_health, require, require_helm
 from tests.real.permissions import claims
-from tests.real.permissions.account import ALL_PODS_TOO, NODE_SETS_TOO, OWN, VALUES, Account
+from tests.real.permissions.account import (
+    ALL_PODS_TOO,
+    LOCK_TOO,
+    NODE_SETS_TOO,
+    OWN,
+    VALUES,
+    Account,
+)
 from tests.real.permissions.scene import HOSTS, Scene
 from tests.real.service import Service
 from tests.real.stage import eventually
@@ -25,11 +32,17 @@ pytestmark = pytest.mark.real
 
 SLURMDS = 4
 ROWS = [
-    pytest.param(values, one, verb, id=f"{one.where} {one.spelled} {verb}")
-    for values, permissions in (
-        (VALUES, [one for one in PERMISSIONS if one.component != "nodesets"]),
-        (NODE_SETS_TOO, [one for one in PERMISSIONS if one.component == "nodesets"]),
-        (ALL_PODS_TOO, [ALL_PODS]),
+    pytest.param(
+        values,
+        one,
+        verb,
+        id=f"{one.where} {one.spelled} {verb}" + " of the lock" * (one is LOCKED_PODS),
+    )
+    for values, permissions, purpose in (
+        (VALUES, [one for one in PERMISSIONS if one.component != "nodesets"], ""),
+        (NODE_SETS_TOO, [one for one in PERMISSIONS if one.component == "nodesets"], ""),
+        (ALL_PODS_TOO, [ALL_PODS], ""),
+        (LOCK_TOO, [LOCKED_PODS], " of the lock"),
     )
     for one in permissions
     for verb, _ in one.verbs
@@ -64,6 +77,7 @@ def service_of(scene: Scene, account: Account, *, elect: bool) -> Service:
     return scene.service(
         leader_elect=str(elect).lower(),
         watch_all_pods=str(account.all_pods).lower(),
+        lock=str(account.lock).lower(),
         components="syncer,scheduler" + ",nodesets" * account.node_sets,
     )
 
@@ -97,8 +111,9 @@ def examined(service: Service) -> str:
         (VALUES, True, False),
         (ALL_PODS_TOO, False, True),
         (NODE_SETS_TOO, False, True),
+        (LOCK_TOO, False, True),
     ],
-    ids=["table", "Lease", "no Lease", "all Pods", "NodeSets"],
+    ids=["table", "Lease", "no Lease", "all Pods", "NodeSets", "lock"],
     indirect=["account"],
 )
 def test_with_all_permissions_every_claim_holds(
@@ -123,7 +138,8 @@ def test_without_one_verb_its_claim_fails(
 
     For `create` of Leases there is no Lease.
     """
-    wanted = claims.WITHOUT[one.where, one.spelled, verb]
+    grant = (one.where, one.spelled, verb)
+    wanted = claims.LOCKED if one is LOCKED_PODS else claims.WITHOUT[grant]
     service = service_of(scene, account, elect=one.resource == "leases")
     with account.without(one, verb):
         try:

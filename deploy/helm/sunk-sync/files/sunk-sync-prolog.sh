@@ -115,6 +115,7 @@ read_conf() {
             busy=*) busy=${line#*=} ;;
             busy-max=*) busy_max=${line#*=} ;;
             silent=*) silent=${line#*=} ;;
+            lock-*) ;; # of sunk-sync-lock.sh
             *) say "$1: unknown setting: $line" ;;
         esac
     done <"$1"

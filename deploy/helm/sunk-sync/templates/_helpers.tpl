@@ -104,6 +104,9 @@ scheduler-name: {{ . | quote }}
 {{- if .Values.scheduler.watchAllPods }}
 watch-all-pods: true
 {{- end }}
+{{- if .Values.lock.enabled }}
+lock: true
+{{- end }}
 {{- if include "sunk-sync.hasUserPolicy" . }}
 user-policy: /etc/sunk-sync/user-policy.yaml
 {{- end }}
@@ -130,6 +133,8 @@ hooks-key-file: /var/run/secrets/sunk-sync-hooks/{{ .Values.hooks.key.key }}
 {{- fail "syncer.enabled must be true: every other component needs the syncer. For the syncer alone, set scheduler.enabled to false." -}}
 {{- else if and .scheduler.watchAllPods (not .scheduler.enabled) -}}
 {{- fail "scheduler.watchAllPods is true and scheduler.enabled is false: only the scheduler counts other Pods. Set scheduler.watchAllPods to false." -}}
+{{- else if and .lock.enabled (not .scheduler.enabled) -}}
+{{- fail "lock.enabled is true and scheduler.enabled is false: only the scheduler has the hooks that the lock needs. Set lock.enabled to false." -}}
 {{- else if and .scheduler.openToAll (omit .scheduler.userPolicy "*") -}}
 {{- fail "scheduler.openToAll is true and scheduler.userPolicy names namespaces: choose one." -}}
 {{- else if not (or .scheduler.openToAll .scheduler.userPolicy) -}}

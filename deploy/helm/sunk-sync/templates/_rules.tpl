@@ -20,7 +20,7 @@
     - get # a Node counts as deleted only after a read by name finds none (S8)
     - list # sunk-sync starts from a complete listing
     - watch # changes arrive within milliseconds
-    - patch # sets labels and the drain annotation (M3, M4), and cordons (M7)
+    - patch # sets labels and the drain annotation (M3, M4), cordons (M7) and locks (L1)
 - apiGroups: [""]
   resources: [nodes/status]
   verbs:
@@ -134,4 +134,11 @@
   verbs:
     - list # sums the requests of other Pods on each Node, for --watch-all-pods (P28)
     - watch # keeps these sums up to date
+{{- end }}
+
+{{- define "sunk-sync.rules.lock" -}}
+- apiGroups: [""]
+  resources: [pods]
+  verbs:
+    - list # waits until no foreign Pod lives on a Node with the lock (L1)
 {{- end }}
