@@ -212,8 +212,8 @@ _HOOKS = (
     Spec(
         "sunk_sync_hook_calls_total",
         "counter",
-        "Calls to the hooks server by answer: go, wait, requeue, passed (beside ending Pods), "
-        "gone, drain, noted, ready, left (the caller went away), forwarded (by a standby), or the "
+        "Calls to the hooks server by answer: go, wait, requeue, passed (beside Pods, or without "
+        "the lock), off (no --lock), gone, drain, noted, ready, left (the caller went away), forwarded (by a standby), or the "
         "status of a refusal",
         ("call", "outcome"),
     ),

@@ -38,6 +38,7 @@ from sunk_sync.core.model.facts import (
     SlurmNode,
     Source,
 )
+from sunk_sync.core.model.lock_actions import Lock, Unlock
 from sunk_sync.core.model.names import DRAIN, MANAGER_RETIRE
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused
 from sunk_sync.slurm.write.precondition import Forbidden, NodeUpdate, plan
@@ -235,7 +236,7 @@ class World:
 
     def _write(
         self,
-        action: SetConditions | SetMetadata | Cordon | Uncordon,
+        action: SetConditions | SetMetadata | Cordon | Uncordon | Lock | Unlock,
         change: Callable[..., Node | SlurmdPod],
     ) -> Outcome:
         reference = action.reference

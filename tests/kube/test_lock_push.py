@@ -204,7 +204,7 @@ async def test_a_pod_tolerates_the_lock_before_it_is_bound_L1(first: bool) -> No
         body = json.loads(await request.read())
         sent.append((request.path.rpartition("/")[2], body))
         refused = first and request.method == "PATCH" and body[1]["path"].endswith("-")
-        reply = status(422, "Invalid", message="missing path") if refused else {"status": "Success"}
+        reply: Json = status(422, "Invalid", message="missing path") if refused else {"ok": True}
         return web.json_response(reply, status=reply.get("code", 200))
 
     bind = Bind(POD, "n1", "17", "n1", shield=True)

@@ -148,13 +148,16 @@ class PodBed(Closing):
         cpus: int = CPUS,
         end_s: float | str = 0,
         host: str = "",
+        tolerations: list[Any] | None = None,
         **annotations: str,
     ) -> str:
         """Create a Pod of ours and return its UID; its kubelet takes `end_s` to end it.
 
-        `annotations` are ours, without prefix and with `_` for `-`. The Pod can run on `host` only.
+        `tolerations`: only these; None: it tolerates everything. `annotations` are ours, without
+        prefix and with `_` for `-`. The Pod can run on `host` only.
         """
-        pod = kube_objects.pod(name, namespace=NAMESPACE, spec=_spec(cpus))
+        spec = {**_spec(cpus), **({} if tolerations is None else {"tolerations": tolerations})}
+        pod = kube_objects.pod(name, namespace=NAMESPACE, spec=spec)
         if host:
             annotations["required_nodes"] = host
         pod["metadata"]["annotations"] = {END_DELAY: str(end_s), **prefixed(annotations)}
