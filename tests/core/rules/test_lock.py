@@ -306,6 +306,19 @@ def test_a_taint_that_somebody_removed_is_set_again_for_the_next_job_L4() -> Non
     assert states(core) == ["pending"]
 
 
+def test_a_listing_from_before_the_taint_was_removed_does_not_count_L4() -> None:
+    core = made()
+    ask(core)
+    core.see(kn1("pending"))
+    listed(core)
+    assert states(core) == ["locked"]
+    core.see(node("kn1", lock="pending"))
+    core.now += 1
+    core.see(kn1("pending"))
+    assert states(core) == []
+    assert core.wants("n1", GetNodePods)[0].after_s == core.now
+
+
 def late(core: Core) -> None:
     """Let the call come to its deadline while a Pod lives."""
     ask(core, began_s=core.now - WAIT_S + 3)
