@@ -271,7 +271,7 @@ MUTANTS = (
     ),
     _mutant(
         "a placeholder's token opens the gate", HOOKS,
-        "        if subject is None or (subject == GATE) != of_gate:",
+        "        if subject is None or whose not in subjects:",
         "        if subject is None:",
         "The same, for the gate.",
     ),
