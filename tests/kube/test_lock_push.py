@@ -7,10 +7,16 @@ import pytest
 from aiohttp import web
 
 from sunk_sync.core.model.actions import Action, Bind
-from sunk_sync.core.model.facts import Node, Observed, Reference
+from sunk_sync.core.model.facts import Node, Observed, Reference, SlurmdPod
 from sunk_sync.core.model.lock_actions import GetNodePods, Lock, Unlock
 from sunk_sync.core.model.node_lock import NodePods
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
+from sunk_sync.kube.decode.source_decoder import (
+    NODES,
+    OFFERING_NODES,
+    SLURMD_PODS,
+    SourceDecoder,
+)
 from tests.kit.pod_push import POD, outcome_of
 from tests.kube.recorded.server import status
 
@@ -224,3 +230,38 @@ async def test_a_pod_without_the_toleration_is_not_bound_L1() -> None:
 
     bind = Bind(POD, "n1", "17", "n1", shield=True)
     assert type(await outcome_of(answer, bind)) is Unsure
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "tolerates"),
+    [
+        (None, False),
+        ([{"key": KEY, "operator": "Exists"}], True),
+        ([{"key": "other", "operator": "Exists"}], False),
+        ([{"operator": "Exists", "effect": "NoExecute"}], True),
+    ],
+)
+def test_a_slurmd_pod_shows_whether_it_tolerates_the_lock_L1(
+    tolerations: list[Json] | None, tolerates: bool
+) -> None:
+    made = a_pod("slurmd")
+    made |= {"kind": "Pod", "spec": {"tolerations": tolerations} if tolerations else {}}
+    made["metadata"]["resourceVersion"] = "7"
+    seen = SLURMD_PODS.object(json.dumps(made).encode())
+    assert isinstance(seen, Observed)
+    assert isinstance(seen.row, SlurmdPod)
+    assert seen.row.tolerates_lock == tolerates
+
+
+@pytest.mark.parametrize("nodes", [NODES, OFFERING_NODES], ids=["syncer", "scheduler"])
+@pytest.mark.parametrize(
+    ("taints", "tainted"),
+    [((), False), ((OURS,), True), ((OTHER, OURS), True), ((LIKE_OURS,), False)],
+)
+def test_a_node_shows_its_taint_with_and_without_the_scheduler_L4(
+    nodes: SourceDecoder[Node], taints: tuple[Json, ...], tainted: bool
+) -> None:
+    seen = nodes.object(json.dumps(a_node(*taints)).encode())
+    assert isinstance(seen, Observed)
+    assert isinstance(seen.row, Node)
+    assert seen.row.tainted == tainted

@@ -5,14 +5,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import RecordEvent
+from sunk_sync.core.model.actions import Bind, Cordon, Drain, RecordEvent
 from sunk_sync.core.model.calls import CallEnded, LockCall
 from sunk_sync.core.model.facts import Lost, Node, reference_of
 from sunk_sync.core.model.lock_actions import AnswerLock, GetNodePods, Lock, Unlock
-from sunk_sync.core.model.node_lock import LockState, NodePods, tolerates_lock
+from sunk_sync.core.model.node_lock import TAINT, LockState, NodePods, tolerates_lock
 from sunk_sync.core.model.pod_spec import Toleration
+from sunk_sync.core.translate.slurmd_pod import TOLERATED
 from tests.kit.build import (
     BOUND,
+    OFFER,
+    POD,
     SCHEDULER,
     SMALL,
     Core,
@@ -408,6 +411,39 @@ def test_without_the_setting_nothing_is_locked_or_unlocked_L1() -> None:
     core.see(CallEnded(1))
     core.see_listing("slurm_nodes", slurm_node("n1"), slurm_node("n2"), after_s=100)
     assert not core.wants("n1", Lock, Unlock, AnswerLock)
+
+
+LOCKED_OFFER = replace(OFFER, taints=(TAINT,))
+LOCKED_NODE = kn1("locked", offer=LOCKED_OFFER)
+
+
+@pytest.mark.parametrize("lock", [True, False])
+def test_a_locked_node_stays_a_host_for_pods_of_ours_if_we_lock_L1(lock: bool) -> None:
+    """Without --lock the taint is anybody's, and no toleration is added."""
+    core = made(POD, lock=lock)
+    core.see(LOCKED_NODE)
+    assert core.submission(POD).excluded == (() if lock else ("n1",))
+    core.see(running(POD))
+    assert core.binds(POD) == ([("p1", "kn1")] if lock else [])
+    assert [want.shield for want in core.workload_wants(POD, Bind)] == [True] * lock
+
+
+def test_a_pod_that_tolerates_the_lock_is_bound_as_it_is_L1() -> None:
+    tolerant = replace(POD, spec=SHIELDED.spec)
+    core = made(tolerant, running(tolerant))
+    assert [want.shield for want in core.workload_wants(tolerant, Bind)] == [False]
+
+
+@pytest.mark.parametrize("state", ["pending", "locked", "locked_strict"])
+def test_the_lock_is_no_cause_for_a_drain_or_a_cordon_L1(state: LockState) -> None:
+    core = made(cordon_on_slurm_drain=True)
+    core.see(kn1(state, offer=LOCKED_OFFER))
+    ask(core)
+    assert not core.wants("n1", Drain, Cordon)
+
+
+def test_slurmd_pods_of_node_sets_tolerate_the_lock_L1() -> None:
+    assert KEY in TOLERATED
 
 
 KEY = "sunk.coreweave.com/lock"
