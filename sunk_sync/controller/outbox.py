@@ -18,16 +18,15 @@ from sunk_sync.controller.workqueue import Limits, WorkQueue
 from sunk_sync.core.model.actions import (
     Action,
     Bind,
-    Queue,
     RecordEvent,
     Relist,
     SubmitJob,
-    Target,
     target_of,
     traits_of,
 )
 from sunk_sync.core.model.facts import Attempt, BindTried
 from sunk_sync.core.model.outcomes import Outcome, Push, Unsure
+from sunk_sync.core.model.traits import Queue, Target
 
 PUSH_LIMIT_S = 60.0
 """A push without an answer by then counts as unsure: the writer's own deadline has a bug."""

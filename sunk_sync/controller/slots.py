@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from sunk_sync.core.model.actions import Action, Target
+from sunk_sync.core.model.actions import Action
+from sunk_sync.core.model.traits import Target
 
 BEHIND_S = 0.05
 """Seconds until a slot that waits for another is tried again."""

@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from sunk_sync.core.graph.graph import Graph
-from sunk_sync.core.model.actions import Action, Target, target_of
+from sunk_sync.core.model.actions import Action, target_of
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.keys import CLUSTER, Key
+from sunk_sync.core.model.traits import Target
 from sunk_sync.core.model.verdict import QUIET, Ruling, Verdict
 from sunk_sync.core.rules.cluster.hold import hold
 from sunk_sync.core.rules.cluster.relist import relist

@@ -25,6 +25,7 @@ from sunk_sync.core.model.facts import (
     Source,
 )
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
+from sunk_sync.core.model.traits import Target
 from sunk_sync.telemetry.alarms import AlarmGauges
 from sunk_sync.telemetry.exchange import Exchange
 from sunk_sync.telemetry.hooks import HookJournal
@@ -60,7 +61,7 @@ class Telemetry:
         self._loop = _Loop(clock)
         self._sources = {source: _SourceState() for source in sources}
         self._troubles = _Quietly(clock)
-        self._kept: dict[act.Target, tuple[Action, str]] = {}
+        self._kept: dict[Target, tuple[Action, str]] = {}
         self._token_expires: float | None = None
         self._writes = metrics.counter("sunk_sync_writes_total")
         self._write_s = metrics.histogram("sunk_sync_write_duration_seconds")

@@ -14,13 +14,13 @@ from sunk_sync.core.model.actions import (
     Drain,
     SetConditions,
     SubmitJob,
-    Target,
     Undrain,
     target_of,
 )
 from sunk_sync.core.model.facts import Reference
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
+from sunk_sync.core.model.traits import Target
 from tests.kit.build import condition, identity, pod
 from tests.kit.clock import now, run
 

@@ -33,7 +33,7 @@ OURS = {"key": f"{PREFIX}lock", "value": "true", "effect": "NoExecute"}
 THEIRS = {"key": "test/team", "value": "a", "effect": "NoSchedule"}
 TOLERATION = {"key": f"{PREFIX}lock", "operator": "Exists"}
 SOON_S = 0.5
-"""A tenth of the wait, a write, and a busy machine."""
+"""A twentieth of the wait, a write, and a busy machine."""
 CALLS = 200
 
 

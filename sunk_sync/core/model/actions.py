@@ -1,7 +1,7 @@
 """Actions: what sunk-sync can write to Kubernetes and Slurm, and what it can read from them."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
@@ -13,8 +13,7 @@ from sunk_sync.core.model.lock_actions import AnswerLock, GetNodePods, Lock, Loc
 from sunk_sync.core.model.node_set import Counts, NodeSet, Plan, Stamp
 from sunk_sync.core.model.placeholder import Kind
 from sunk_sync.core.model.pod_spec import PodSpec
-
-Target = tuple[str, ...]
+from sunk_sync.core.model.traits import Target, Traits
 
 
 class Drain(Struct, frozen=True, gc=False):
@@ -314,25 +313,6 @@ Action = (
     SlurmAction | KubeAction | JobAction | WorkloadAction | HookAction | NodeSetAction | DeleteNode
     | LockAction
 )  # fmt: skip
-
-
-Queue = Literal["slurm", "jobs", "hooks", "kubernetes"]
-"""Each has its own limits: Slurm nodes, Slurm jobs, calls of prologs and placeholders, and
-Kubernetes."""
-
-
-class Traits(Struct, frozen=True, gc=False):
-    """How sunk-sync treats one kind of action, whatever it contains."""
-
-    target: Callable[[Any], Target]
-    queue: Queue = "kubernetes"
-    urgency: int = 4
-    """0: it protects a running job or Pod. 1: a caller waits for it. 2: a placeholder or a mark. 4:
-    it only shows a state."""
-    reads: bool = False
-    """It changes nothing, and policy never holds it back."""
-    lifts: bool = False
-    """It needs all causes to be gone, so policy allows it only while every source can be read."""
 
 
 def traits_of(action: Action) -> Traits:

@@ -129,7 +129,7 @@ def test_while_a_foreign_pod_lives_it_is_listed_again_L1() -> None:
     assert core.wants("n1", GetNodePods)[0].after_s == pytest.approx(began_s + 0.01)
     core.now = began_s + 5
     listed(core, "ns/a")
-    assert core.verdict().look_again_s == pytest.approx(core.now + 0.5, abs=0.01)
+    assert core.verdict().look_again_s == pytest.approx(core.now + 0.25, abs=0.01)
     core.now = began_s + 50
     listed(core, "ns/a")
     assert core.verdict().look_again_s == pytest.approx(core.now + 1)

@@ -15,7 +15,7 @@ from sunk_sync.core.translate.node_states import is_busy
 from sunk_sync.core.views.host import Host
 
 PAUSE_MIN_S, PAUSE_MAX_S = 0.05, 1.0
-"""Between two listings of Pods: a tenth of the wait so far, within these bounds."""
+"""Between two listings of Pods: a twentieth of the wait so far, within these bounds."""
 NAMED_MAX = 8
 
 
@@ -120,7 +120,7 @@ def _clear(host: Host, node: Node, scheduler: str, now: float) -> Ruling:
         wanted: LockState = LOCKED_STRICT if view.strict else LOCKED
         return Ruling((Lock(reference, wanted),), f"Node {node.name} is locked: no Pod is left")
     because = f"Node {node.name}: {_waits_for(host, node)}"
-    pause_s = min(max((view.listed_s - view.since_s) / 10, PAUSE_MIN_S), PAUSE_MAX_S)
+    pause_s = min(max((view.listed_s - view.since_s) / 20, PAUSE_MIN_S), PAUSE_MAX_S)
     if view.living and now < view.listed_s + pause_s:
         return Ruling((), because, view.listed_s + pause_s)
     after_s = max(view.since_s, view.listed_s)
