@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from statistics import median
 
 import pytest
 
@@ -70,6 +71,10 @@ def gap_at(pair: Pair, harm: Callable[[Replica], None]) -> tuple[float, Replica]
     return first.at - last.at, leader
 
 
+def spread(seconds: list[float]) -> str:
+    return f"p50 {median(seconds):.2f} s, max {max(seconds):.2f} s"
+
+
 def repeat(pair: Pair, what: str, harm: Callable[[Replica], None]) -> list[float]:
     gaps = []
     with Calls(pair) as calls:
@@ -77,7 +82,7 @@ def repeat(pair: Pair, what: str, harm: Callable[[Replica], None]) -> list[float
             gap_s, ended = gap_at(pair, harm)
             gaps.append(gap_s)
             pair.replace(ended)
-    report = f"{pair.bed.slurm.version}: {what}: gap in writes {min(gaps):.2f}-{max(gaps):.2f} s"
+    report = f"{pair.bed.slurm.version}: {what}: gap in writes {spread(gaps)}"
     waits = f"{calls.begun} gate calls, longest wait {max(calls.waited_s):.2f} s"
     print(f"{report}, {waits}, {calls.begun - len(calls.waited_s)} lost")
     assert len(calls.waited_s) == calls.begun
@@ -118,7 +123,7 @@ def test_a_leader_that_was_paused_writes_nothing_after_it_wakes_F6(pair: Pair) -
         assert writes_after(pair, leader, woken_s) == []
         assert leader.service.lines("lost the Lease: this process ends")
         pair.replace(leader)
-    print(f"{pair.bed.slurm.version}: SIGSTOP: gap {min(gaps):.2f}-{max(gaps):.2f} s")
+    print(f"{pair.bed.slurm.version}: SIGSTOP: gap in writes {spread(gaps)}")
     assert max(gaps) < LEASE_S + SLOW_S
 
 
