@@ -53,7 +53,7 @@ def _binds_one(workload: Workload, configuration: Configuration, now: float) -> 
     return Ruling(wants, ruling.because, ruling.look_again_s)
 
 
-def _blindly(pod: Pod, job: Job, placement: Placement) -> Bind:
+def _blindly(pod: Pod, job: Job, placement: Placement, **_: bool) -> Bind:
     return Bind(reference_of(pod), "k3", job.job_id, placement.slurm_node)
 
 
