@@ -1,12 +1,12 @@
 """Features and topology of a Slurm node from labels of its Node (T1, T3, T5, T8)."""
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 
 from sunk_sync.core.model.facts import Node, SlurmNode
 from sunk_sync.core.model.node_mark import Mark
 from sunk_sync.core.model.node_set import STAMP_PREFIX, Features, Topology
+from sunk_sync.core.translate.slurmd_options import digest
 
 FEATURE_LENGTH = 64
 SWITCH_LENGTH = 60
@@ -73,4 +73,4 @@ def _cut(name: str) -> str:
     """Keep long names apart by a digest."""
     if len(name) <= SWITCH_LENGTH:
         return name
-    return f"{name[:SWITCH_LENGTH]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return f"{name[:SWITCH_LENGTH]}-{digest(name)}"

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 
-from sunk_sync.core.model.node_set import STAMP_PREFIX, Gres, Registration, Stamp
+from sunk_sync.core.model.node_set import STAMP_PREFIX, Registration, Stamp
 
 DIGEST_LENGTH = 8
 
@@ -59,10 +59,6 @@ def _shape(registration: Registration) -> Iterator[str]:
         yield f"Gres={','.join(gres)}"
     if one.extra:
         yield one.extra
-
-
-def _spelled(gres: Gres) -> str:
-    return ":".join(part for part in (gres.name, gres.type, str(gres.count)) if part)
 
 
 def _is_digest(text: str) -> bool:

@@ -59,8 +59,7 @@ def read_nodes(body: bytes) -> Sequence[SlurmNode] | SlurmError:
 
 
 def _fact(node: _WireNode) -> SlurmNode:
-    features = _each(node.features)
-    stamp = _stamp(features) if features else None
+    stamp = _stamp(_each(node.features)) if node.features else None
     row = SlurmNode(
         name=sys.intern(node.name),
         state=state_of(node.state),
@@ -72,22 +71,23 @@ def _fact(node: _WireNode) -> SlurmNode:
         return row
     return replace(
         row,
-        features=features,
-        active_features=_each(node.active_features),
+        features=_interned(node.features),
+        active_features=_interned(node.active_features),
         weight=node.weight,
         topology=node.topology,
     )
 
 
-def _each(features: list[str] | str | None) -> tuple[str, ...]:
+def _each(features: list[str] | str) -> list[str]:
     """Old versions join features with commas."""
-    if not features:
-        return ()
-    each = features if isinstance(features, list) else features.split(",")
-    return tuple(map(sys.intern, each))
+    return features if isinstance(features, list) else features.split(",")
 
 
-def _stamp(features: tuple[str, ...]) -> Stamp | None:
+def _interned(features: list[str] | str | None) -> tuple[str, ...]:
+    return tuple(map(sys.intern, _each(features))) if features else ()
+
+
+def _stamp(features: Sequence[str]) -> Stamp | None:
     """Return the first stamp among the features."""
     for one in features:
         if one.startswith(STAMP_PREFIX) and (stamp := read_stamp(one)) is not None:
