@@ -8,7 +8,7 @@ from sunk_sync.core.tables.claims import pod_key
 from sunk_sync.core.tables.entries import Claim
 from sunk_sync.core.tables.last_seen import node_place, pod_place
 from sunk_sync.core.views.host import NO_LOCK, NO_TRACES, Host, HostLock, Traces
-from sunk_sync.core.views.parts import Residents
+from sunk_sync.core.views.parts import Arrival, Residents
 from sunk_sync.core.workloads.residents import residents_of
 from sunk_sync.core.workloads.workloads import Workloads
 
@@ -57,6 +57,7 @@ class HostSnapshots:
             residents=self._residents_at(name, node, traces),
             lock=self._lock(name, node),
             gate_calls=self._calls.gates_at(name),
+            arrivals=self._arrivals(name) if self._calls.waits_at(name) else (),
             gate=self._workloads.gate(),
         )
 
@@ -121,6 +122,11 @@ class HostSnapshots:
         near = [one for one in self._claims.nodes_near(name) | {last_node} if one]
         found = [one for place in near for one in residents.on(place, slurm_node=name).all]
         return residents_of(found)
+
+    def _arrivals(self, name: str) -> tuple[Arrival, ...]:
+        entries = self._workloads.jobs.entries
+        jobs = self._workloads.index.arrivals.get(name, ())
+        return tuple([Arrival(one, entries[one].order) for one in sorted(jobs)])
 
     def _moved(self, name: str, last: Mark) -> bool:
         pod = self._slurmd_pods.get(pod_key(last.namespace, last.pod))

@@ -6,7 +6,7 @@ from sunk_sync.core.model.calls import GateCall, LockCall
 from sunk_sync.core.model.facts import GetResult, Node, Reference, SlurmdPod, SlurmNode
 from sunk_sync.core.model.node_mark import Mark
 from sunk_sync.core.model.node_set import Features, NodeSet, Stamp, Topology
-from sunk_sync.core.views.parts import NOBODY, Residents
+from sunk_sync.core.views.parts import NOBODY, Arrival, Residents
 
 
 class Traces(Struct, frozen=True, kw_only=True, gc=False):
@@ -106,6 +106,8 @@ class Host(Struct, frozen=True, kw_only=True, gc=False):
     """A Node that claimed this Slurm node by equal name, until a Pod or another Node did."""
     residents: Residents = NOBODY
     gate_calls: tuple[GateCall, ...] = ()
+    arrivals: tuple[Arrival, ...] = ()
+    """Sorted by job id; empty while no gate call waits here."""
     lock: HostLock = NO_LOCK
     """Empty while nobody asks and the Node has no lock."""
     gate: bool = False

@@ -46,6 +46,14 @@ class Residents(Struct, frozen=True, gc=False):
 NOBODY = Residents()
 
 
+class Arrival(Struct, frozen=True, gc=False):
+    """A live job that holds this host, and whose Pods are not all bound: one may come (L7)."""
+
+    job_id: str
+    read_s: float
+    """When the latest read of the job began."""
+
+
 class Doubt(Struct, frozen=True, gc=False):
     """A source whose rows an answer contradicts (F3)."""
 

@@ -36,8 +36,8 @@ from sunk_sync.core.workloads.changes import (
     same_for_others,
     stays,
 )
+from sunk_sync.core.workloads.listed_jobs import ListedJobs
 from sunk_sync.core.workloads.members import could_have_job
-from sunk_sync.core.workloads.residents import LOST_AFTER_S, READOPT_S
 from sunk_sync.core.workloads.snapshot import NO_PODS, WorkloadSnapshots, uid_in
 from sunk_sync.core.workloads.watchlists import keep
 from sunk_sync.core.workloads.workloads import Workloads
@@ -61,6 +61,7 @@ class WorkloadEdges:
         self._hosts = workloads.hosts
         self._calls = workloads.calls
         self._snapshots = snapshots
+        self._listed_jobs = ListedJobs(workloads)
 
     def pod_changed(
         self, before: Pod | None, after: Pod | None, *, now: float, deleted: bool = False
@@ -88,6 +89,9 @@ class WorkloadEdges:
         nodes = {row.node_name for row in rows if row.node_name}
         self._residents.forget_asked(nodes)
         keys = set(map(workload_key, workloads)) | self._review(workloads)
+        for row in rows:
+            jobs = self._index.jobs_of_uid.get(row.uid, ())
+            keys = keys.union(*[self._awaited(self._jobs.entries[one].row) for one in jobs])
         return keys.union(*map(self._touch_node, nodes))
 
     def _pod_stays(self, before: Pod, after: Pod) -> set[Key]:
@@ -104,11 +108,14 @@ class WorkloadEdges:
         return keys | self._touch_node(after.node_name)
 
     def job_changed(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
-        """Return the keys that read this job: its workload, and those at the hosts of its Pods."""
+        """Return the keys that read this job: its workload, and those at its hosts."""
+        rows = [row for row in (before, after) if row is not None]
+        return self._job_changed(before, after, now=now).union(*map(self._awaited, rows))
+
+    def _job_changed(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
         if before is not None and after is not None:
             if same_for_hosts(before, after):
-                workloads = self._index.keys_of_job(after.job_id)
-                return self._awaited(after) | set(map(workload_key, workloads))
+                return set(map(workload_key, self._index.keys_of_job(after.job_id)))
             if lives_on(before, after):
                 return self._job_moved(before, after, now=now)
         crowded = self._lists.is_crowded()
@@ -188,6 +195,8 @@ class WorkloadEdges:
 
     def _awaited(self, job: Job) -> set[Key]:
         """Return hosts of the job where a prolog waits for a newer read of it (L7)."""
+        if not self._calls.gates:
+            return set()
         return {host_key(name) for name in job.slurm_nodes if self._calls.waits_at(name)}
 
     def observe(self, word: MemoryFact, *, now: float) -> set[Key]:
@@ -314,46 +323,11 @@ class WorkloadEdges:
         listed_s = self._jobs.agreed_s
         moved = self._all.queue.move(self._lists.waiting, listed_s=listed_s)
         keys = {key for one in moved for key in self._keys_named(one)}
-        keys.update(map(workload_key, self._renew(listed_s)))
+        keys.update(map(workload_key, self._listed_jobs.outdated(listed_s)))
         due = [key for key, due_s in self._lists.unsettled.items() if listed_s >= due_s]
-        nodes = {name for key in due for name in self._settle(key, listed_s)}
+        nodes = {name for key in due for name in self._listed_jobs.settle(key, listed_s)}
         keys.update(map(workload_key, due))
         return keys.union(*map(self._touch_node, nodes))
-
-    def _renew(self, listed_s: float) -> list[str]:
-        """Return workloads whose waiting job must exclude other hosts than it does (P7)."""
-        updates, rows = self._exclusion_updates, self._jobs
-        if updates.is_round_due(listed_s):
-            known = [one for one in self._lists.waiting if rows.entries[one].row.identity.hosts]
-            updates.start_round(known, now_s=listed_s)
-        keys = []
-        for row in filter(None, map(rows.get, updates.take_due(listed_s))):
-            for key in self._index.keys_of_job(row.job_id) if is_waiting(row) else ():
-                specs = [pod.spec for pod in self._index.pods.get(key, NO_PODS).values()]
-                if specs and updates.compare(row, specs):
-                    keys.append(key)
-        return keys
-
-    def _settle(self, key: str, listed_s: float) -> list[str]:
-        """Note that a listing lacks the workload's job; return the Nodes of its Pods."""
-        bound_s = self._memory.bound_since_s(key)
-        if bound_s is not None and listed_s > bound_s:
-            self._memory.missing_s.setdefault(key, listed_s)
-        self._lists.unsettled[key] = self._due_s(key, listed_s)
-        pods = self._index.pods[key].values() if key in self._memory.missing_s else ()
-        return [pod.node_name for pod in pods]
-
-    def _due_s(self, key: str, listed_s: float) -> float:
-        """Return the start of the first listing that can show more than this one."""
-        missing_s = self._memory.missing_s.get(key)
-        if missing_s is None and self._memory.bound_since_s(key) is not None:
-            return listed_s
-        times = [
-            one.sent_s + self._all.configuration.settle_s for one in self._memory.attempts_of(key)
-        ]
-        if missing_s is not None:
-            times += [missing_s + LOST_AFTER_S, missing_s + LOST_AFTER_S + READOPT_S]
-        return min([time for time in times if time > listed_s], default=float("inf"))
 
     def _keys_named(self, job_id: str) -> set[Key]:
         return set(map(workload_key, self._index.keys_of_job(job_id)))

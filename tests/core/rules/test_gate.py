@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import AnswerGate, Relist
 from sunk_sync.core.model.calls import CallEnded, GateCall
-from sunk_sync.core.model.facts import Observed
-from tests.kit.build import BOUND, Core, deleted, job, node, running, slurmd_pod, two_hosts
+from sunk_sync.core.model.facts import Job, Observed
+from tests.kit.build import BOUND, Core, deleted, job, node, pod, running, slurmd_pod, two_hosts
 
 RUNS = running(BOUND)
 
@@ -107,3 +107,50 @@ def test_a_pod_on_a_node_that_is_not_ready_is_waited_for_L7() -> None:
     core.see(node("kn1", ready="Unknown"))
     ask(core)
     assert answer(core) is False
+
+
+ARRIVES = pod("p2")
+ITS = running(ARRIVES, job_id="8")
+
+
+def test_the_job_of_a_pod_that_may_come_is_read_after_the_call_L7_P11() -> None:
+    """It was cancelled during its prolog, and the caller got its place (seed 9280253 of Pods)."""
+    core = two_hosts(ARRIVES, ITS)
+    call = ask(core)
+    (told,) = core.wants("n1", AnswerGate)
+    assert (told.go, told.why) == (False, "placeholder 8")
+    assert Relist("jobs", call.asked_s) in core.wants("n1")
+    core.see(Observed(ITS, call.asked_s - 0.1))
+    assert answer(core) is False
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "CONFIGURING+RUNNING", "CANCELLED", "COMPLETED"])
+def test_a_job_may_start_once_the_job_of_a_pod_that_may_come_was_read_L7(state: str) -> None:
+    core = two_hosts(ARRIVES, ITS)
+    call = ask(core)
+    read = job(ARRIVES, job_id="8", state=state, slurm_nodes=("n1",))
+    core.see(Observed(read, call.asked_s))
+    assert answer(core) is True
+    assert not core.wants("n1", Relist)
+
+
+@pytest.mark.parametrize("jobs", [(), (replace(ITS, slurm_nodes=("n2",)),)])
+def test_a_pod_that_does_not_come_any_more_is_not_waited_for_L7(jobs: tuple[Job, ...]) -> None:
+    """Its job is gone, or elsewhere."""
+    core = two_hosts(ARRIVES, ITS)
+    ask(core)
+    core.see_listing("jobs", *jobs)
+    assert answer(core) is True
+
+
+def test_a_pod_that_is_bound_elsewhere_is_not_waited_for_L7() -> None:
+    core = two_hosts(ARRIVES, ITS)
+    ask(core)
+    core.see(replace(ARRIVES, node_name="kn2", job_id="8"))
+    assert answer(core) is True
+
+
+def test_a_placeholder_does_not_wait_for_its_own_pod_L7_P11() -> None:
+    core = two_hosts(ARRIVES, ITS)
+    ask(core, job_id="8")
+    assert answer(core) is True

@@ -146,6 +146,11 @@ MUTANTS = (
         "The simulator's seed 61630: slurmctld had given the id of a lost job to another.",
     ),
     _mutant(
+        "the gate forgets the Pods that may come", GATE,
+        "arrival.job_id != call.job_id and", "False and",
+        "The simulator's seed 9280253: a placeholder cancelled in its prolog was bound.",
+    ),
+    _mutant(
         "a script is released before a binding arrived", STOP,
         "return 0.0 if unstarted else", "return 0.0 if True else",
         "The simulator's seed 44.",

@@ -4,19 +4,24 @@ from sunk_sync.core.model.actions import Action, AnswerGate, Relist
 from sunk_sync.core.model.calls import GateCall
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.views.host import Host
-from sunk_sync.core.views.parts import Resident
+from sunk_sync.core.views.parts import Arrival, Resident
 
 
 def gate(host: Host, *_: object) -> Ruling:
-    """Let a job start once each Pod here is gone, or its job was read running after the call."""
+    """Let a job start once each Pod here is gone, or its job was read running after the call.
+
+    The job of a Pod that may come must have been read too: if it ended, its place may be what the
+    caller got, and the Pod does not come any more.
+    """
     if not host.gate_calls:
         return QUIET
     wants: list[Action] = []
     unread_s = 0.0
     for call in host.gate_calls:
         waits = [one for one in host.residents.all if _stands_in_the_way(one, call)]
-        wants.append(_answer(call, host.name, waits))
-        if any(one.confirmed for one in waits):
+        coming = [one for one in host.arrivals if _may_come(one, call)]
+        wants.append(_answer(call, host.name, waits, coming))
+        if coming or any(one.confirmed for one in waits):
             unread_s = max(unread_s, call.asked_s)
     if unread_s:
         wants.append(Relist("jobs", unread_s))
@@ -30,6 +35,12 @@ def _stands_in_the_way(resident: Resident, call: GateCall) -> bool:
     return not resident.confirmed or resident.read_s < call.asked_s
 
 
-def _answer(call: GateCall, slurm_node: str, waits: list[Resident]) -> AnswerGate:
-    why = ", ".join(f"Pod {one.pod}" for one in waits[:5])
-    return AnswerGate(call.call, slurm_node, not waits, why)
+def _may_come(arrival: Arrival, call: GateCall) -> bool:
+    return arrival.job_id != call.job_id and arrival.read_s < call.asked_s
+
+
+def _answer(
+    call: GateCall, slurm_node: str, waits: list[Resident], coming: list[Arrival]
+) -> AnswerGate:
+    names = [f"Pod {one.pod}" for one in waits] + [f"placeholder {one.job_id}" for one in coming]
+    return AnswerGate(call.call, slurm_node, not names, ", ".join(names[:5]))
