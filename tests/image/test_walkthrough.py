@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ class User:
         """Run the command; return the seconds from its begin until the claim holds."""
         began_s = time.monotonic()
         self.shell(command)
-        eventually(claim, what, show=self.logs)
+        eventually(claim, what, within_s=SOON_S, show=self.logs)
         seconds = time.monotonic() - began_s
         self.shell.say(f"{what}: {seconds:.2f} s after the command began")
         return seconds
@@ -99,9 +100,16 @@ class User:
         self.shell(f"kubectl -n {NAMESPACE} rollout status deployment/sunk-sync")
 
     def logs(self) -> str:
-        """Return the end of the log of each replica."""
+        """Return the end of the log of each replica, and how often each began and ended."""
         runs = self.kubelet.runs.values()
-        return "\n".join(f"{run.name}:\n{run.log[-SHOWN:]}" for run in runs)
+        logs = [f"{run.name}:\n{run.log[-SHOWN:]}" for run in runs]
+        states = [
+            f"{run.name}: running {run.running}, ready {run.ready}, starts {run.starts}, "
+            f"exit codes {run.exit_codes}, last line {run.log.splitlines()[-1:]}"
+            for run in runs
+        ]
+        now = datetime.now(UTC).isoformat()
+        return "\n".join([*logs, *states, f"now {now}"])
 
 
 @pytest.fixture(scope="module")
@@ -241,7 +249,7 @@ def uninstalls(user: User) -> None:
     shell, host = user.shell, user.host("n2")
     user.timed("kubectl cordon n2", "drained in Slurm", lambda: host.drained_as(CORDONED))
     applies(user, "training")
-    eventually(lambda: node_of(user, "training"), "bound", show=user.logs)
+    eventually(lambda: node_of(user, "training"), "bound", within_s=SOON_S, show=user.logs)
     shell(f"helm uninstall sunk-sync -n {NAMESPACE}")
     replicas = list(user.kubelet.runs.values())
     eventually(lambda: not any(one.running for one in replicas), "the replicas ended")
@@ -274,10 +282,20 @@ def installs_again(user: User) -> None:
     shell(INSTALL)
     user.until_rolled_out()
     began_s = time.monotonic()
-    eventually(lambda: host.free, "the drain of the uncordoned Node is lifted", show=user.logs)
-    eventually(lambda: node_of(user, "later"), "the Pod that waited is bound", show=user.logs)
+    eventually(
+        lambda: host.free,
+        "the drain of the uncordoned Node is lifted",
+        within_s=SOON_S,
+        show=user.logs,
+    )
+    eventually(
+        lambda: node_of(user, "later"),
+        "the Pod that waited is bound",
+        within_s=SOON_S,
+        show=user.logs,
+    )
     ended = lambda: "/training/" not in user.bed.slurm.squeue("-h", "-o", "%j")  # noqa: E731
-    eventually(ended, "the job of the deleted Pod ended", show=user.logs)
+    eventually(ended, "the job of the deleted Pod ended", within_s=SOON_S, show=user.logs)
     shell.say(f"{time.monotonic() - began_s:.1f} s later all three are in sync")
     shell("sinfo -R")
     shell(SQUEUE)
@@ -296,7 +314,12 @@ def removes_everything(user: User) -> None:
     for block in removal():
         for command in block:
             shell(command.replace("NODE", "n3"))
-        eventually(lambda: not user.bed.slurm.squeue("-h").strip(), "no job", show=user.logs)
+        eventually(
+            lambda: not user.bed.slurm.squeue("-h").strip(),
+            "no job",
+            within_s=SOON_S,
+            show=user.logs,
+        )
     replicas = list(user.kubelet.runs.values())
     assert not any(one.running for one in replicas)
     assert host.free

@@ -37,11 +37,11 @@ CONF = (
 def eventually(
     claim: Callable[[], Any], what: str, *, within_s: float = WITHIN_S, show: Any = str
 ) -> None:
-    """Wait until the claim is true; an AssertionError names it, with what `show` returns."""
+    """Wait until the claim is true; an AssertionError names it, after what `show` returns."""
     try:
         wait_until(lambda: bool(claim()), what, deadline_s=within_s)
     except BedError as error:
-        raise AssertionError(f"{error} {show()}") from None
+        raise AssertionError(f"{show()}\n{error}") from None
 
 
 def stays(claim: Callable[[], Any], *, for_s: float = STAYS_S) -> bool:
