@@ -58,9 +58,10 @@ def _slurmd(conversion: Conversion, field: Field) -> None:
 
 
 def _scaling_mode(conversion: Conversion, field: Field) -> None:
+    """In its mode DaemonSet Slinky does not look at replicas; for sunk-sync they are a limit."""
     if field.value == "DaemonSet":
-        instead = "give replicas: there is no Pod for each Node yet, and names end with a number"
-        conversion.leave(f"{field.path}: DaemonSet", instead)
+        conversion.spec["scalingMode"] = field.value
+        conversion.spec.pop("replicas", None)
 
 
 def _extra_conf(conversion: Conversion, field: Field) -> None:

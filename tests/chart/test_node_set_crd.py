@@ -256,6 +256,7 @@ def test_the_defaults_are_those_of_the_product(server: KubeServer, made: str) ->
     """What the API server fills in is what the product assumes where it is absent."""
     stored = server.rest.call("GET", f"{node_sets.path()}/{made}")["spec"]
     assert {name: stored[name] for name in stored if name not in ("template", "replicas")} == {
+        "scalingMode": "StatefulSet",
         "ordinalPadding": 0,
         "weight": 1,
         "minReadySeconds": 0,
@@ -268,7 +269,7 @@ def test_the_defaults_are_those_of_the_product(server: KubeServer, made: str) ->
     empty = node_set("other", updateStrategy={"rollingUpdate": {}})
     filled = server.rest.call("POST", f"{node_sets.path()}?dryRun=All", empty)["spec"]
     assert filled["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": "25%"}
-    assert filled["replicas"] == 1
+    assert "replicas" not in filled, "one, or one for each Node"
 
 
 def _named(name: str) -> Object:
@@ -336,7 +337,9 @@ def test_the_status_changes_only_by_its_subresource(server: KubeServer, made: st
 
 @real
 @pytest.mark.parametrize(
-    "change", [{"podNamePrefix": "other"}, {"ordinalPadding": 3}], ids=lambda one: next(iter(one))
+    "change",
+    [{"podNamePrefix": "other"}, {"ordinalPadding": 3}, {"scalingMode": "DaemonSet"}],
+    ids=lambda one: next(iter(one)),
 )
 def test_the_names_of_the_pods_cannot_change(
     server: KubeServer, made: str, change: dict[str, Any]
@@ -344,7 +347,7 @@ def test_the_names_of_the_pods_cannot_change(
     """The names of the Slurm nodes are in jobs and in accounting."""
     accepted, said = applied(server, node_set(made, **change))
     assert not accepted
-    assert "podNamePrefix and ordinalPadding cannot change" in said
+    assert "scalingMode, podNamePrefix and ordinalPadding cannot change" in said
     with pytest.raises(RestError) as refused:
         patch(server, made, {"spec": change})
     assert refused.value.status == 422
@@ -357,7 +360,7 @@ def test_a_prefix_cannot_be_removed_but_other_fields_change(server: KubeServer) 
     try:
         accepted, said = applied(server, node_set("named"))
         assert not accepted
-        assert "podNamePrefix and ordinalPadding cannot change" in said
+        assert "scalingMode, podNamePrefix and ordinalPadding cannot change" in said
         changed = node_set("named", podNamePrefix="n", replicas=2, weight=5, cpus=4)
         assert applied(server, changed)[0]
     finally:

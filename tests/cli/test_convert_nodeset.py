@@ -79,7 +79,6 @@ def test_what_has_no_counterpart_is_named_by_its_path() -> None:
     assert code == 1
     assert {line.partition(": ")[0] for line in left["gpu"]} == {
         "spec.controllerRef",
-        "spec.scalingMode",
         "spec.logfile",
         "spec.ssh",
         "spec.extraConf",

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from sunk_sync.core.model.facts import SlurmNode
-from sunk_sync.core.model.node_set import Features, NodeSet, Topology, UpdateStrategy
-from sunk_sync.core.model.pod_spec import Offer
+from sunk_sync.core.model.facts import SlurmdPod, SlurmNode
+from sunk_sync.core.model.node_set import EVERY_NODE, Features, NodeSet, Topology, UpdateStrategy
+from sunk_sync.core.model.pod_spec import Offer, PodSpec, Taint
 from sunk_sync.core.translate.node_states import is_drained
 from tests.core.checks import HistoryError
 from tests.core.history import History
@@ -16,6 +16,8 @@ from tests.kit.build import node
 from tests.kit.node_sets import LARGER, NEWER, SHAPE, TEMPLATE, node_set, plan
 
 REPLICAS = (0, 1, 2, 3, 4)
+PER_NODE = 0.4
+"""Share of NodeSets with one Pod for each Node."""
 CLAIMED = ("cpu-0", "cpu-1", "gpu-0")
 OWNERS = ("cpu", "gpu")
 FEATURES = (
@@ -26,6 +28,10 @@ FEATURES = (
 )
 TOPOLOGIES = (Topology(), Topology(("rack",), "tree:root"), Topology(("gpu", "rack"), "tree:root"))
 LABELS = ((), (("gpu", "h100"),), (("gpu", "a100"), ("rack", "r1")), (("rack", "r2"),))
+TAINTS = ((), (), (), (Taint("x", "NoSchedule"),), (Taint("x", "NoExecute"),))
+POOL = ("kd1", "kd2", "kd3", "kd4")
+"""Nodes for NodeSets with one Pod for each."""
+LIMITS = (0, 1, 2, EVERY_NODE, EVERY_NODE)
 THEIRS = "theirs"
 STRATEGIES = (
     UpdateStrategy(),
@@ -59,6 +65,11 @@ class NodeSetHistory(History):
             strategy=self.rng.choice(STRATEGIES), features=self.rng.choice(FEATURES),
             topology=self.rng.choice(TOPOLOGIES),
         )  # fmt: skip
+        if self.rng.random() < PER_NODE:
+            selector = (*self.rng.choice(LABELS[:2]), ("pool", name))
+            limit = self.rng.choice(LIMITS)
+            placement = PodSpec(node_selector=selector)
+            spec = replace(spec, per_node=True, replicas=limit, placement=placement)
         self._note("make", spec)
         self.world.put_node_set(spec)
 
@@ -80,7 +91,8 @@ class NodeSetHistory(History):
                 topology = self.rng.choice(TOPOLOGIES)
                 row = replace(row, topology=topology, registration=registration)
             case 0 | 1 | 2:
-                row = replace(row, replicas=self.rng.choice(REPLICAS))
+                numbers = LIMITS if row.per_node else REPLICAS
+                row = replace(row, replicas=self.rng.choice(numbers))
             case 3:
                 row = replace(row, template=self.rng.choice((TEMPLATE, NEWER)))
             case 4:
@@ -100,6 +112,9 @@ class NodeSetHistory(History):
         world = self.world
         if self.rng.random() < 0.3:
             (self._relabel if self.rng.random() < 0.5 else self._set_by_hand)()
+            return
+        if self.rng.random() < 0.3:
+            self._change_pool()
             return
         if not world.pods or self.rng.random() < 0.4:
             (self._drain_by_hand if self.rng.random() < 0.7 else self._claim_a_name)()
@@ -123,9 +138,29 @@ class NodeSetHistory(History):
         names = sorted(name for name in self.world.nodes if name.startswith("k"))
         if names:
             row = self.world.nodes[self.rng.choice(names)]
-            row = replace(row, offer=Offer(labels=self.rng.choice(LABELS)))
+            row = replace(row, offer=self._offer(pooled=row.name in POOL))
             self._note("relabel", row)
             self.world.put_node(row)
+
+    def _offer(self, *, pooled: bool) -> Offer:
+        labels = self.rng.choice(LABELS)
+        if not pooled:
+            return Offer(labels)
+        taints = self.rng.choice(TAINTS)
+        return Offer(tuple(sorted((*labels, ("pool", self.rng.choice(OWNERS))))), taints)
+
+    def _change_pool(self) -> None:
+        """A Node comes or goes, or is ready or not."""
+        name = self.rng.choice(POOL)
+        row = self.world.nodes.get(name)
+        if row is None:
+            self.world.put_node(node(name, offer=self._offer(pooled=True)))
+        elif self.rng.random() < 0.5:
+            ready = "False" if row.ready == "True" else "True"
+            self.world.put_node(replace(row, ready=ready))
+        else:
+            self.world.drop_node(name)
+        self._note("pool", name)
 
     def _set_by_hand(self) -> None:
         """An administrator gives a feature, takes the others away, or reconfigures Slurm."""
@@ -185,8 +220,11 @@ class NodeSetHistory(History):
             return [(world.remove_pod, name)]
         if pod.finished:
             return []
+        pin = world.pins.get(name)
+        if pin is not None and pin not in world.nodes:
+            return [(world.collect, name)] if pod.node_name else []
         if not pod.node_name:
-            if f"k{name}" not in world.nodes:
+            if pin is None and f"k{name}" not in world.nodes:
                 offer = Offer(labels=self.rng.choice(LABELS))
                 world.put_node(node(f"k{name}", offer=offer))
             return [(world.place, name)]
@@ -203,6 +241,9 @@ class NodeSetHistory(History):
         for name in CLAIMED:
             if name in self.world.nodes:
                 self.world.drop_node(name)
+        for name in POOL:
+            if name in self.world.nodes:
+                self.world.put_node(replace(self.world.nodes[name], ready="True"))
         for name, row in list(self.world.slurm_nodes.items()):
             if is_drained(row.state) and not row.reason.startswith("k8s:"):
                 state = row.state - {"DRAIN"}
@@ -230,7 +271,9 @@ class NodeSetHistory(History):
         pods = [pod for pod in world.pods.values() if pod.owner == spec.uid]
         if self._taken(spec):
             return
-        if len(pods) != spec.replicas:
+        if spec.per_node:
+            self._check_nodes(spec, pods)
+        elif len(pods) != spec.replicas:
             raise HistoryError(f"number: {len(pods)} Pods of {spec.replicas}: {pods}")
         for pod in pods:
             record = world.slurm_nodes.get(pod.name)
@@ -245,9 +288,24 @@ class NodeSetHistory(History):
         if counts != (len(pods),) * 3:
             raise HistoryError(f"status: {counts} for {len(pods)} Pods")
 
+    def _check_nodes(self, spec: NodeSet, pods: list[SlurmdPod]) -> None:
+        """N17, N18: Pods are where they should be; a taint NoSchedule ends none."""
+        nodes, selector = self.world.nodes, set(spec.placement.node_selector)
+        matching = {name for name, row in nodes.items() if selector <= set(row.offer.labels)}
+        effects = {name: {one.effect for one in nodes[name].offer.taints} for name in matching}
+        may = {name for name in matching if "NoExecute" not in effects[name]}
+        should = {name for name in may if not effects[name]}
+        there = [pod.node_name for pod in pods]
+        if len(set(there)) < len(there) or not may.issuperset(there):
+            raise HistoryError(f"nodes: {pods} are on {there}, allowed: {may}")
+        complete = should.issubset(there) if spec.replicas >= len(may) else True
+        least = min(spec.replicas, len(should))
+        if not complete or not least <= len(there) <= spec.replicas:
+            raise HistoryError(f"number: Pods on {there} of {should}, at most {spec.replicas}")
+
     def _check_wish(self, spec: NodeSet, record: SlurmNode) -> None:
         """T1-T5: the record has what the NodeSet and the labels ask for, and what others set."""
-        labels = dict(self.world.nodes[f"k{record.name}"].offer.labels)
+        labels = dict(self.world.nodes[self.world.pods[record.name].node_name].offer.labels)
         assert record.stamp is not None
         wanted = {spec.name, record.stamp.feature, *spec.features.static}
         wanted |= {before + labels[key] for key, before in spec.features.dynamic if key in labels}

@@ -53,6 +53,8 @@ class NodeSetWorld(World):
         self.topology = rng.choice((None, "", ""))
         """Of a new record; None: this Slurm has none in its records."""
         self.lost_jobs: list[str] = []
+        self.pins: dict[str, str] = {}
+        """Pod → the only Node where it may run."""
 
     def rows(self, source: Source) -> Any:
         return self.node_sets.values() if source == "node_sets" else super().rows(source)
@@ -77,7 +79,7 @@ class NodeSetWorld(World):
 
     def place(self, name: str) -> None:
         """The scheduler binds a Pod."""
-        self.put_pod(replace(self.pods[name], node_name=f"k{name}"))
+        self.put_pod(replace(self.pods[name], node_name=self.pins.get(name, f"k{name}")))
 
     def start_slurmd(self, name: str) -> None:
         """slurmd starts, registers, and its Pod becomes ready."""
@@ -92,6 +94,10 @@ class NodeSetWorld(World):
         elif "DOWN" in record.state:
             self.put_slurm_node(replace(record, state=record.state - {"DOWN"} | {"IDLE"}))
         self.put_pod(replace(pod, ready=True))
+
+    def collect(self, name: str) -> None:
+        """The garbage collector of Pods ends one whose Node is gone."""
+        self.put_pod(replace(self.pods[name], terminating=True))
 
     def remove_pod(self, name: str) -> None:
         """The kubelet has ended the containers: jobs that ran there are lost."""
@@ -160,6 +166,9 @@ class NodeSetWorld(World):
             revision=action.plan.revision,
             shape=action.plan.stamp.shape,
         )
+        self.pins.pop(pod.name, None)
+        if action.node_name:
+            self.pins[pod.name] = action.node_name
         self.put_pod(pod)
         return Done(action, (self._seen(pod),))
 

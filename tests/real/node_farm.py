@@ -24,7 +24,9 @@ class Farm:
     def __init__(self, bed: Bed, service: Service, pods: SlurmdPods) -> None:
         self.kube, self.slurm, self.service, self.pods = bed.kube, bed.slurm, service, pods
 
-    def make(self, replicas: int, **spec: Any) -> None:
+    def make(
+        self, replicas: int | None, *, selector: Mapping[str, str] | None = None, **spec: Any
+    ) -> None:
         args = ["--conf-server", f"127.0.0.1:{self.slurm.slurmctld_port}"]
         container = {
             "name": "slurmd",
@@ -32,12 +34,15 @@ class Farm:
             "args": args,
             "resources": {"limits": {"cpu": "2", "memory": "2Gi"}, "requests": {"cpu": "100m"}},
         }
-        template = {"spec": {"containers": [container], "terminationGracePeriodSeconds": 1}}
+        pod = {"containers": [container], "terminationGracePeriodSeconds": 1}
+        if selector is not None:
+            pod["nodeSelector"] = dict(selector)
+        number = {} if replicas is None else {"replicas": replicas}
         body = {
             "apiVersion": "sunk-sync.dev/v1alpha1",
             "kind": "NodeSet",
             "metadata": {"name": "cpu", "namespace": "slurm"},
-            "spec": {"replicas": replicas, "template": template, **spec},
+            "spec": {**number, "template": {"spec": pod}, **spec},
         }
         self.kube.rest.call("POST", PATH, body)
 
@@ -84,7 +89,8 @@ class Farm:
 
 
 @contextmanager
-def farm_with(version: str, *, conf: SlurmConf = CONF) -> Iterator[Farm]:
+def farm_with(version: str, *, conf: SlurmConf = CONF, scheduler: bool = False) -> Iterator[Farm]:
+    """`scheduler`: kube-scheduler binds the slurmd Pods, instead of a stand-in."""
     with Bed.start(slurm=version, conf=conf, hosts=False) as bed:
         install(bed)
         bed.kube.kubectl("apply", "-f", CRD)
@@ -97,5 +103,7 @@ def farm_with(version: str, *, conf: SlurmConf = CONF) -> Iterator[Farm]:
             components="syncer,nodesets",
             **QUICK,
         )
-        with SlurmdPods(bed) as pods, service:
+        if scheduler:
+            bed.kube.start_scheduler()
+        with SlurmdPods(bed, binds=not scheduler) as pods, service:
             yield Farm(bed, service, pods)

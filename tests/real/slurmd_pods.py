@@ -1,7 +1,7 @@
 """A stand-in for scheduler and container runtime of slurmd Pods: real slurmd, no containers.
 
-It binds each waiting slurmd Pod to a Node, starts a real slurmd with the arguments of the Pod once
-the test bed's kubelet runs it, and ends slurmd when the Pod is gone.
+Unless `binds` is false it binds each waiting slurmd Pod to a Node. It starts a real slurmd with the
+arguments of the Pod once the test bed's kubelet runs it, and ends slurmd when the Pod is gone.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ LOOK_S = 0.02
 class SlurmdPods:
     """Use as a context manager. `starts`: whether new Pods get a slurmd."""
 
-    def __init__(self, bed: Bed, *, namespace: str = "slurm") -> None:
+    def __init__(self, bed: Bed, *, namespace: str = "slurm", binds: bool = True) -> None:
         self._bed = bed
         self._namespace = namespace
         self._running: dict[str, str] = {}
@@ -32,6 +32,7 @@ class SlurmdPods:
         self._port_of: dict[str, int] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
+        self._binds = binds
         self.starts = True
         self.registered_s: dict[str, float] = {}
 
@@ -60,6 +61,8 @@ class SlurmdPods:
         nodes = [one["metadata"]["name"] for one in self._items("/api/v1/nodes")]
         for pod in pods:
             if "nodeName" not in pod["spec"]:
+                if not self._binds:
+                    continue
                 free = [name for name in nodes if name not in busy] or nodes
                 busy.add(free[0])
                 self._bind(pod, free[0])

@@ -241,6 +241,8 @@ class CreatePod(Struct, frozen=True, gc=False):
     name: str
     spec: NodeSet
     plan: Plan
+    node_name: str = ""
+    """The only Node where it may run; empty: the scheduler chooses (N17)."""
 
 
 class Condemn(Struct, frozen=True, gc=False):

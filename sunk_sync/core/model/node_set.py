@@ -1,10 +1,11 @@
 """NodeSets: which slurmd Pods should exist, and how they register in Slurm (N1-N30)."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
 from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.pod_spec import PodSpec
 
 GROUP = "sunk-sync.dev"
 VERSION = "v1alpha1"
@@ -16,8 +17,12 @@ ORPHAN_FINALIZER = "orphan"
 STAMP_PREFIX = "k8s."
 """Begins the one feature with which a record in Slurm names its NodeSet and its shape."""
 
-Cause = Literal["scale-in", "update", "registration", "deletion"]
-"""Why a Pod must go. registration: its record has another shape than the Pod (N4)."""
+EVERY_NODE: Final = 1 << 30
+"""Number of Pods of a NodeSet with one for each Node, if it gives no limit."""
+
+Cause = Literal["scale-in", "update", "registration", "deletion", "node-mismatch"]
+"""Why a Pod must go. registration: its record has another shape than the Pod (N4). node-mismatch:
+its Node is gone, or does not match the template any more (N17)."""
 
 
 class Stamp(Struct, frozen=True, gc=False):
@@ -112,7 +117,12 @@ class NodeSet(Struct, frozen=True, kw_only=True, gc=False):
     """It has the finalizer of sunk-sync."""
     orphan: bool = False
     """Its Pods stay when it is deleted (`kubectl delete --cascade=orphan`)."""
+    per_node: bool = False
+    """One Pod for each Node that matches the template, instead of numbered ones (N17)."""
     replicas: int = 1
+    """With one Pod for each Node: the upper limit."""
+    placement: PodSpec = PodSpec()
+    """Node selector, required affinity and tolerations of the template. Set if `per_node`."""
     prefix: str = ""
     """Begins the names of its Pods."""
     padding: int = 0

@@ -10,8 +10,9 @@ from typing import Any
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import CreateRefused, Node, SlurmdPod, SlurmNode, Source
 from sunk_sync.core.model.keys import Key, host_key, node_set_key
-from sunk_sync.core.model.node_set import NodeSet, Plan
+from sunk_sync.core.model.node_set import EVERY_NODE, NodeSet, Plan
 from sunk_sync.core.node_sets.failures import FailureLog
+from sunk_sync.core.node_sets.matches import NodeMatches
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.node_set import plan_of
 from sunk_sync.core.views.node_set import leaves
@@ -26,6 +27,7 @@ class NodeSetIndex:
         self.slurmd_pods: Table[SlurmdPod] = tables["slurmd_pods"]
         self.slurm_nodes: Table[SlurmNode] = tables["slurm_nodes"]
         self.failures = FailureLog()
+        self.matches = NodeMatches(tables["nodes"])
         self._by_uid: dict[str, str] = {}
         """UID → key of the table."""
         self._by_digest: dict[str, str] = {}
@@ -34,8 +36,8 @@ class NodeSetIndex:
         """Prefix of the names of Pods → keys of the table."""
         self._pods: defaultdict[str, set[str]] = defaultdict(set)
         """UID of a NodeSet → its Pods, as keys of their table."""
-        self._staying: Counter[str] = Counter()
-        """UID of a NodeSet → number of its Pods that do not leave for good."""
+        self._staying: defaultdict[str, set[str]] = defaultdict(set)
+        """UID of a NodeSet → those of its Pods that do not leave for good."""
         self._records: defaultdict[str, set[str]] = defaultdict(set)
         """Digest in stamps → Slurm nodes."""
         self._hosts: Counter[str] = Counter()
@@ -49,11 +51,36 @@ class NodeSetIndex:
     def pods_of(self, spec: NodeSet) -> Set[str]:
         return self._pods.get(spec.uid, NOTHING)
 
-    def free_names(self, spec: NodeSet) -> Sequence[str]:
-        """Return the names of the Pods that are missing: those of the lowest free ordinals."""
-        missing = 0 if spec.deleting else spec.replicas - self._staying[spec.uid]
+    def desired(self, spec: NodeSet) -> int:
+        """Return how many Pods should exist."""
+        if not spec.per_node:
+            return spec.replicas
+        used = self._names(spec, self.pods_of(spec))
+        names = {
+            *self.matches.wanted(spec),
+            *[one for one in used if self.matches.keeps(spec, one)],
+        }
+        return min(spec.replicas, len(names))
+
+    def _names(self, spec: NodeSet, pods: Iterable[str]) -> set[str]:
         prefix = f"{spec.namespace}/"
-        used = {key.removeprefix(prefix) for key in self.pods_of(spec)}
+        return {key.removeprefix(prefix) for key in pods}
+
+    def is_vacant(self, spec: NodeSet, name: str) -> bool:
+        """Whether a Pod of this name is missing."""
+        if not spec.per_node or spec.replicas != EVERY_NODE:
+            return name in self.free_names(spec)
+        exists = f"{spec.namespace}/{name}" in self.slurmd_pods.entries
+        return not (exists or spec.deleting) and self.matches.wants(spec, name)
+
+    def free_names(self, spec: NodeSet) -> Sequence[str]:
+        """Return the names of the missing Pods: of the lowest free ordinals, or of Nodes."""
+        if spec.deleting:
+            return ()
+        if spec.per_node:
+            return self._names_of_free_nodes(spec)
+        missing = spec.replicas - len(self._staying.get(spec.uid, NOTHING))
+        used = self._names(spec, self.pods_of(spec))
         names: list[str] = []
         ordinal = 0
         while len(names) < missing:
@@ -62,6 +89,13 @@ class NodeSetIndex:
                 names.append(name)
             ordinal += 1
         return names
+
+    def _names_of_free_nodes(self, spec: NodeSet) -> Sequence[str]:
+        used = self._names(spec, self.pods_of(spec))
+        staying = self._names(spec, self._staying.get(spec.uid, NOTHING))
+        kept = [name for name in staying if self.matches.keeps(spec, name)]
+        missing = max(self.desired(spec) - len(kept), 0)
+        return [one for one in self.matches.wanted(spec) if one not in used][:missing]
 
     def of_record(self, slurm_node: SlurmNode) -> NodeSet | None:
         """Return the NodeSet that the stamp of this record names."""
@@ -87,6 +121,9 @@ class NodeSetIndex:
             self._by_uid[after.uid] = after.key
             self._by_digest[self.plan(after).stamp.node_set] = after.key
             self._by_prefix[after.prefix].add(after.key)
+        row = after or before
+        assert row is not None
+        self.matches.node_set_changed(after, key=row.key)
         keys: set[Key] = set()
         for row in filter(None, (before, after)):
             keys |= {node_set_key(row.key), *map(host_key, self.records_of(row))}
@@ -118,21 +155,22 @@ class NodeSetIndex:
 
     def _add(self, pod: SlurmdPod) -> None:
         self._pods[pod.owner].add(_key(pod))
-        self._staying[pod.owner] += not leaves(pod)
+        if not leaves(pod):
+            self._staying[pod.owner].add(_key(pod))
         self._hosts[pod.slurm_node] += 1
         if pod.slurm_node not in self.slurm_nodes.entries:
             self._unregistered.add(pod.slurm_node)
 
     def _drop(self, pod: SlurmdPod) -> None:
         self._pods[pod.owner].discard(_key(pod))
-        self._staying[pod.owner] -= not leaves(pod)
+        self._staying[pod.owner].discard(_key(pod))
         self._hosts[pod.slurm_node] -= 1
         if not self._hosts[pod.slurm_node]:
             del self._hosts[pod.slurm_node]
             self._unregistered.discard(pod.slurm_node)
         if not self._pods[pod.owner]:
             del self._pods[pod.owner]
-            del self._staying[pod.owner]
+            self._staying.pop(pod.owner, None)
 
     def _keys_of(self, pod: SlurmdPod) -> Iterator[Key]:
         """Yield NodeSets that own the Pod, or that may want its name."""
@@ -146,6 +184,7 @@ class NodeSetIndex:
         """Yield NodeSets that may want a Pod of this name."""
         for key in self._by_prefix.get(slurm_node.rpartition("-")[0], NOTHING):
             yield node_set_key(key)
+        yield from map(node_set_key, self.matches.that_name(slurm_node))
 
     def _hosts_of_left_records(self, *rows: SlurmdPod | None) -> set[Key]:
         """The number of Pods changed: whether a record waits for the next Pod of its name."""
@@ -184,10 +223,16 @@ class NodeSetIndex:
         return keys
 
     def node_changed(self, before: Node | None, after: Node | None) -> set[Key]:
-        """A Node may claim the name that a NodeSet wants."""
+        """A Node may claim the name that a NodeSet wants, or get a Pod of its own."""
         rows = [row for row in (before, after) if row is not None]
         names = {name for row in rows for name in (row.name, row.slurm_node) if name}
-        return {key for name in names for key in self.named(name)}
+        keys = {key for name in names for key in self.named(name)}
+        for key, name in self.matches.node_changed(before, after):
+            keys |= {node_set_key(key), host_key(name)}
+            spec = self.node_sets.get(key)
+            if spec is not None and spec.replicas != EVERY_NODE:
+                keys.update(map(host_key, self.left_records(spec)))
+        return keys
 
 
 def _key(pod: SlurmdPod) -> str:

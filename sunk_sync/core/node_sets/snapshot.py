@@ -28,6 +28,7 @@ class NodeSetSnapshots:
             spec=spec,
             plan=index.plan(spec),
             slots=slots,
+            desired=index.desired(spec),
             vacancies=tuple(self._vacancy(spec, name) for name in index.free_names(spec)),
             records_left=len(list(index.left_records(spec))),
             kube_listed=index.slurmd_pods.listed and index.node_sets.listed,
@@ -44,7 +45,7 @@ class NodeSetSnapshots:
             spec=spec,
             stamp=self._index.plan(spec).stamp,
             pod_get_result=last_seen.get_result(("Pod", spec.namespace, slurm_node.name)),
-            vacant=slurm_node.name in self._index.free_names(spec),
+            vacant=self._index.is_vacant(spec, slurm_node.name),
         )
 
     def wish(self, slurm_node: SlurmNode | None) -> RecordWish | None:
@@ -73,13 +74,17 @@ class NodeSetSnapshots:
             own=own,
             stale=own and stamp is not None and stamp.shape != pod.shape,
             outdated=pod.revision != plan.revision,
+            misplaced=spec.per_node and not self._index.matches.keeps(spec, pod.name),
         )
 
     def _vacancy(self, spec: NodeSet, name: str) -> Vacancy:
         index = self._index
+        nodes = index.matches.nodes_of(spec, name) if spec.per_node else ("",)
+        clash = f"more than one Node ({', '.join(nodes[:3])})" if len(nodes) > 1 else ""
         return Vacancy(
             name=name,
-            taken=self._taken(spec, name),
+            node_name=nodes[0],
+            taken=clash or self._taken(spec, name),
             record=index.slurm_nodes.get(name),
             failures=index.failures.get(spec.key, name),
         )

@@ -12,6 +12,21 @@ from sunk_sync.core.translate.slurmd_options import digest, stamp_of
 
 MIB = 1 << 20
 THOUSANDTHS = 1000
+NAME_MAX = 63
+"""Characters of a host name."""
+
+
+def pod_name_on(node_name: str, *, prefix: str) -> str:
+    """Return the name of the Pod, and so of the Slurm node, on this Node (N17).
+
+    It ends with the first label of the Node's name. A name that is too long is cut, and ends with a
+    digest of the whole.
+    """
+    name = f"{prefix}-{node_name.partition('.')[0]}"
+    if len(name) <= NAME_MAX:
+        return name
+    end = digest(prefix, node_name)
+    return f"{name[: NAME_MAX - len(end) - 1].rstrip('-')}-{end}"
 
 
 def plan_of(spec: NodeSet, configuration: Configuration) -> Plan:

@@ -10,6 +10,7 @@ import msgspec
 
 from sunk_sync.core.model import names
 from sunk_sync.core.model.node_set import API_VERSION, NodeSet, Plan
+from sunk_sync.core.translate.node_fit import NAME_FIELD
 from sunk_sync.core.translate.slurmd_options import conf_of
 
 COMPONENT_LABEL = "app.kubernetes.io/component"
@@ -24,14 +25,16 @@ TOLERATED = (
 locked Node is the job's."""
 
 
-def slurmd_pod(spec: NodeSet, plan: Plan, *, name: str) -> dict[str, Any]:
-    """Return the Pod of this name as the API server takes it."""
+def slurmd_pod(spec: NodeSet, plan: Plan, *, name: str, node_name: str = "") -> dict[str, Any]:
+    """Return the Pod of this name as the API server takes it; `node_name`: its only Node."""
     template = msgspec.json.decode(spec.template)
     metadata = template.get("metadata") or {}
     pod = dict(template.get("spec") or {})
     pod["hostname"] = name
     pod["subdomain"] = spec.name
     pod["tolerations"] = [*(pod.get("tolerations") or ()), *_tolerations()]
+    if node_name:
+        pod["affinity"] = _pinned(pod.get("affinity") or {}, node_name)
     pod["containers"] = [_container(one, spec, plan, name) for one in pod.get("containers") or ()]
     return {
         "apiVersion": "v1",
@@ -69,6 +72,20 @@ def _owner(spec: NodeSet) -> dict[str, Any]:
         "uid": spec.uid,
         "controller": True,
     }
+
+
+def _pinned(affinity: dict[str, Any], node_name: str) -> dict[str, Any]:
+    """Let the scheduler take this Node alone, as for the Pods of a DaemonSet.
+
+    The Node matched the required affinity of the template, whose place this takes.
+    """
+    field = {"key": NAME_FIELD, "operator": "In", "values": [node_name]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    node = {
+        **(affinity.get("nodeAffinity") or {}),
+        "requiredDuringSchedulingIgnoredDuringExecution": terms,
+    }
+    return {**affinity, "nodeAffinity": node}
 
 
 def _tolerations() -> list[dict[str, str]]:

@@ -7,7 +7,7 @@ from sunk_sync.core.model.node_set import Cause, NodeSet, Plan
 from sunk_sync.core.translate.node_states import is_busy, is_drained, is_ours
 
 OF_NODE_SET = " of NodeSet "
-CAUSES: tuple[Cause, ...] = ("scale-in", "update", "registration", "deletion")
+CAUSES: tuple[Cause, ...] = ("scale-in", "update", "registration", "deletion", "node-mismatch")
 
 
 class Failures(Struct, frozen=True, gc=False):
@@ -35,12 +35,16 @@ class Slot(Struct, frozen=True, kw_only=True, gc=False):
     """It made it with other options than the Pod has (N4)."""
     outdated: bool = False
     """The Pod has another revision than the NodeSet."""
+    misplaced: bool = False
+    """Its Node is gone, or does not match the template any more (N17)."""
 
 
 class Vacancy(Struct, frozen=True, kw_only=True, gc=False):
     """A free name, for a Pod that is to be made."""
 
     name: str
+    node_name: str = ""
+    """The Node that it is for; empty: any."""
     taken: str = ""
     """Another object that has the name, or empty (N22, N29)."""
     record: SlurmNode | None = None
@@ -53,8 +57,10 @@ class NodeSetView(Struct, frozen=True, kw_only=True, gc=False):
     plan: Plan
     slots: tuple[Slot, ...] = ()
     """By ordinal."""
+    desired: int = 0
+    """Number of Pods that should exist."""
     vacancies: tuple[Vacancy, ...] = ()
-    """The lowest free ordinals, as many as Pods are missing."""
+    """The lowest free ordinals, or Nodes without a Pod, as many as Pods are missing."""
     records_left: int = 0
     """Records of this NodeSet in Slurm without a Pod."""
     kube_listed: bool = False
@@ -78,7 +84,7 @@ def cause_of(pod: SlurmdPod) -> Cause | None:
 
 def leaves(pod: SlurmdPod) -> bool:
     """Whether no Pod of this name follows: it is not one of the desired any more."""
-    return cause_of(pod) in ("scale-in", "deletion")
+    return cause_of(pod) in ("scale-in", "deletion", "node-mismatch")
 
 
 def is_registered(slot: Slot) -> bool:

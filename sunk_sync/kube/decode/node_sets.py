@@ -5,6 +5,7 @@ from sys import intern
 from msgspec import convert
 
 from sunk_sync.core.model.node_set import (
+    EVERY_NODE,
     FINALIZER,
     ORPHAN_FINALIZER,
     Counts,
@@ -15,8 +16,10 @@ from sunk_sync.core.model.node_set import (
     Topology,
     UpdateStrategy,
 )
+from sunk_sync.core.model.pod_spec import PodSpec
 from sunk_sync.core.translate.quantity import amounts_of, counted, nanos
 from sunk_sync.kube.decode import wire_node_sets as wires
+from sunk_sync.kube.decode.pod_specs import placement_of
 from sunk_sync.kube.decode.strings import condition, cut
 
 SLURMD = "slurmd"
@@ -28,6 +31,9 @@ PERCENT = "%"
 def node_set_row(wire: wires.WireNodeSet) -> NodeSet:
     """Raise one of BAD_BYTES if a value has no meaning."""
     meta, spec, status = wire.metadata, wire.spec, wire.status
+    template = bytes(spec.template)
+    per_node = spec.scaling_mode == "DaemonSet"
+    one_each = EVERY_NODE if per_node else 1
     conditions = sorted(status.conditions or (), key=lambda one: one.type)
     return NodeSet(
         namespace=intern(meta.namespace),
@@ -37,11 +43,13 @@ def node_set_row(wire: wires.WireNodeSet) -> NodeSet:
         deleting=meta.deletion_timestamp is not None,
         held=FINALIZER in (meta.finalizers or ()),
         orphan=ORPHAN_FINALIZER in (meta.finalizers or ()),
-        replicas=1 if spec.replicas is None else spec.replicas,
+        per_node=per_node,
+        replicas=one_each if spec.replicas is None else spec.replicas,
+        placement=_placement(template) if per_node else PodSpec(),
         prefix=spec.pod_name_prefix or meta.name,
         padding=spec.ordinal_padding,
-        template=bytes(spec.template),
-        limits=_limits(bytes(spec.template)),
+        template=template,
+        limits=_limits(template),
         registration=_registration(spec),
         features=_features(spec.features),
         topology=_topology(spec.topology),
@@ -63,6 +71,11 @@ def _limits(template: bytes) -> tuple[tuple[str, int], ...]:
             counts = ((name, counted(name, amount)) for name, amount in amounts.items())
             return tuple(sorted(counts))
     return ()
+
+
+def _placement(template: bytes) -> PodSpec:
+    spec = wires.decode_template(template).spec
+    return placement_of(spec.node_selector, affinity=spec.affinity, tolerations=spec.tolerations)
 
 
 def _registration(spec: wires.WireSpec) -> Registration:

@@ -90,6 +90,18 @@ def _read(spec: shapes.WirePodSpec, *, guaranteed: bool) -> PodSpec:
     )
 
 
+def placement_of(selector: Raw, *, affinity: Raw, tolerations: Raw) -> PodSpec:
+    """Decode only what decides on which Nodes a Pod may run. Raise one of BAD_BYTES."""
+    wire = _decode_affinity(_given(affinity)) or shapes.WireAffinity()
+    return _once(
+        PodSpec(
+            node_selector=_node_selector(selector),
+            terms=_terms(wire.node_affinity),
+            tolerations=tolerations_of(tolerations),
+        )
+    )
+
+
 @lru_cache(maxsize=SPECS_KEPT)
 def _once(spec: PodSpec) -> PodSpec:
     """Share one object for equal specs with different bytes."""

@@ -9,6 +9,7 @@ from sunk_sync.core.model.node_set import Counts
 from sunk_sync.kube.decode.wire_hosts import WireCondition
 
 EMPTY = Raw(b"{}")
+NOTHING = Raw(b"")
 
 
 class WireMeta(Struct, gc=False, frozen=True, rename="camel"):
@@ -57,6 +58,7 @@ class WireTopology(Struct, gc=False, frozen=True):
 
 class WireSpec(Struct, gc=False, frozen=True, rename="camel"):
     template: Raw = EMPTY
+    scaling_mode: Literal["StatefulSet", "DaemonSet"] = "StatefulSet"
     replicas: int | None = None
     pod_name_prefix: str = ""
     ordinal_padding: int = 0
@@ -95,12 +97,15 @@ class WireTemplateContainer(Struct, gc=False, frozen=True):
     resources: WireLimits = WireLimits()
 
 
-class WireTemplateSpec(Struct, gc=False, frozen=True):
+class WireTemplateSpec(Struct, gc=False, frozen=True, rename="camel"):
     containers: list[WireTemplateContainer] = []
+    node_selector: Raw = NOTHING
+    affinity: Raw = NOTHING
+    tolerations: Raw = NOTHING
 
 
 class WireTemplate(Struct, gc=False, frozen=True):
-    """The part of a template that decides what slurmd registers."""
+    """The part of a template that decides what slurmd registers, and where Pods may run."""
 
     spec: WireTemplateSpec = WireTemplateSpec()
 

@@ -65,7 +65,7 @@ class NodeSetPush:
 
     async def _create(self, action: CreatePod) -> Outcome:
         """Make the Pod. If the name is taken the watch shows by whom, sooner or later."""
-        body = slurmd_pod(action.spec, action.plan, name=action.name)
+        body = slurmd_pod(action.spec, action.plan, name=action.name, node_name=action.node_name)
         request = Request(
             method="POST",
             path=f"/api/v1/namespaces/{action.spec.namespace}/pods",

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from sunk_sync.core.model.actions import Condemn
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import reference_of
-from sunk_sync.core.model.node_set import Cause, NodeSet
+from sunk_sync.core.model.node_set import Cause, NodeSet, UpdateStrategy
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.views.node_set import (
     NodeSetView,
@@ -35,7 +35,7 @@ def condemn(view: NodeSetView, _: Configuration, now: float) -> Ruling:
     if view.plan.problem or not (view.kube_listed and view.slurm_listed) or view.blind:
         return QUIET
     slots = [slot for slot in view.slots if not slot.pod.terminating]
-    wanted = _wanted(view.spec, slots, now)
+    wanted = _wanted(view, slots, now)
     wants = tuple(_changes(view.spec, slots, wanted))
     again_s = next_available_s(view, now) if set(wanted.values()) & {"update"} or wants else None
     if not wants:
@@ -43,24 +43,27 @@ def condemn(view: NodeSetView, _: Configuration, now: float) -> Ruling:
     return Ruling(wants, _because(view.spec, wants), again_s)
 
 
-def _wanted(spec: NodeSet, slots: Sequence[Slot], now: float) -> Causes:
+def _wanted(view: NodeSetView, slots: Sequence[Slot], now: float) -> Causes:
+    spec = view.spec
     if spec.deleting:
         cause: Cause | None = None if spec.orphan else "deletion"
         return {slot.name: cause for slot in slots}
-    leaving = _surplus(spec, slots)
+    misplaced = [slot.name for slot in slots if slot.misplaced]
+    leaving = _surplus([slot for slot in slots if not slot.misplaced], desired=view.desired)
     causes: Causes = {slot.name: None for slot in slots}
+    causes.update(dict.fromkeys(misplaced, "node-mismatch"))
     causes.update(dict.fromkeys(leaving, "scale-in"))
-    staying = [slot for slot in slots if slot.name not in leaving]
-    causes.update(_replaced(spec, staying, now))
+    staying = [slot for slot in slots if causes[slot.name] is None]
+    causes.update(_replaced(view, staying, now))
     return causes
 
 
-def _surplus(spec: NodeSet, slots: Sequence[Slot]) -> list[str]:
+def _surplus(slots: Sequence[Slot], *, desired: int) -> list[str]:
     """Return the names of Pods beyond the desired number: those condemned already, then by rank.
 
     If fewer must go than are condemned, those stay that have lost least.
     """
-    number = max(len(slots) - spec.replicas, 0)
+    number = max(len(slots) - desired, 0)
     condemned = [slot for slot in slots if cause_of(slot.pod) == "scale-in"]
     others = [slot for slot in slots if cause_of(slot.pod) != "scale-in"]
     condemned.sort(key=lambda slot: (not is_slot_drained(slot), _rank(slot)))
@@ -83,14 +86,16 @@ def _rank(slot: Slot) -> tuple[object, ...]:
     )
 
 
-def _replaced(spec: NodeSet, slots: Sequence[Slot], now: float) -> Causes:
+def _replaced(view: NodeSetView, slots: Sequence[Slot], now: float) -> Causes:
     """Return the Pods to replace, within the budget of unavailable ones (N12).
 
-    `slots`: without those of a scale-in. A condemned Pod counts as unavailable from the start. One
-    that is of no use costs nothing.
+    `slots`: without those that leave for good. A condemned Pod counts as unavailable from the
+    start. One that is of no use costs nothing.
     """
+    spec = view.spec
     kept = [one for one in slots if cause_of(one.pod) is None]
-    left = budget(spec) - spec.replicas + sum(is_available(one, spec, now=now) for one in kept)
+    budget = unavailable_max(spec.strategy, desired=view.desired)
+    left = budget - view.desired + sum(is_available(one, spec, now=now) for one in kept)
     causes: Causes = {}
     for slot in sorted(slots, key=lambda slot: (cause_of(slot.pod) is None, *_rank(slot))):
         cause = _reason(spec, slot)
@@ -109,12 +114,11 @@ def _costs(slot: Slot) -> bool:
     return slot.pod.ready and (slot.slurm_node is None or is_registered(slot))
 
 
-def budget(spec: NodeSet) -> int:
+def unavailable_max(strategy: UpdateStrategy, *, desired: int) -> int:
     """Return how many of the desired Pods may be unavailable during an update."""
-    strategy = spec.strategy
     if not strategy.percent:
         return strategy.unavailable
-    return max(spec.replicas * strategy.unavailable // 100, 1)
+    return max(desired * strategy.unavailable // 100, 1)
 
 
 def _reason(spec: NodeSet, slot: Slot) -> Cause | None:

@@ -30,11 +30,16 @@ def populate(view: NodeSetView, _: Configuration, now: float) -> Ruling:
             times.append(ends_s)
             waits.append(f"{vacancy.name}: it failed")
         else:
-            wants.append(CreatePod(reference_of(spec), vacancy.name, spec, view.plan))
+            wants.append(_create(view, vacancy))
     because = f"{len(view.vacancies)} Pods are missing"
     if waits:
         because += f", {len(waits)} of them wait ({waits[0]})"
     return Ruling(tuple(wants), because, min(times, default=None))
+
+
+def _create(view: NodeSetView, vacancy: Vacancy) -> CreatePod:
+    of = reference_of(view.spec)
+    return CreatePod(of, vacancy.name, view.spec, view.plan, vacancy.node_name)
 
 
 def pause_ends_s(vacancy: Vacancy) -> float:

@@ -42,7 +42,7 @@ def tally(view: NodeSetView, _: Configuration, now: float) -> Ruling:
 def _counts(view: NodeSetView, now: float) -> Counts:
     spec, slots = view.spec, view.slots
     return Counts(
-        desired=0 if spec.deleting else spec.replicas,
+        desired=0 if spec.deleting else view.desired,
         replicas=len(slots),
         ready=sum(slot.pod.ready for slot in slots),
         registered=sum(is_registered(slot) for slot in slots),
