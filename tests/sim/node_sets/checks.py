@@ -5,11 +5,9 @@ sunk-sync decides on what it has read, and others act meanwhile: `window_s` is t
 which an older state excuses a write.
 """
 
-from collections import defaultdict, deque
 from typing import Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from sunk_sync.embedded.kubernetes.store.store import Change
 from sunk_sync.embedded.slurm.model.job import ON_NODES, Job
@@ -19,6 +17,7 @@ from tests.sim import words
 from tests.sim.history import History
 from tests.sim.judging import mark_of
 from tests.sim.node_sets import truth
+from tests.sim.node_sets.past import Past
 from tests.sim.node_sets.truth import NAMESPACE, name_of, owner_of
 from tests.sim.wire import Exchange
 from tests.sim.words import Object
@@ -28,49 +27,18 @@ READY_S: Final = 10.0
 """A Pod is ready for so long before its missing record counts (N3)."""
 BLIND_S: Final = 65.0
 """After this time without an answer of Slurm nothing is condemned (N24)."""
-PING_S: Final = 1.0
-"""Within this time slurmctld pings a node whose drain was lifted."""
 REMAKE_S: Final = 1.0
 """Shortest pause before a Pod that failed is made again (N21)."""
-
-
-class Slot(Struct):
-    """What the checks remember of one name."""
-
-    useful_s: float | None = None
-    """Since when jobs can use it; None: they cannot."""
-    useless_s: float = -1e9
-    """When it was last of no use."""
-    available_s: float = -1e9
-    """When it was last available."""
-    idle_s: float | None = None
-    """Since when it is useful and idle."""
-    ready_s: float | None = None
-    """Since when its Pod is ready."""
-    made_s: float = -1e9
-    """When sunk-sync made its last Pod."""
-    failed_s: float = -1e9
-    """When the last Pod of this name that had failed went."""
-    left_s: float = -1e9
-    """When others last began to end its Pod."""
-    lifted_s: float = -1e9
-    """When its drain was last lifted: slurmctld counts it as silent until its next ping."""
 
 
 class NodeSetChecks:
     def __init__(self, worlds: Worlds, history: History, *, window_s: float) -> None:
         self._worlds = worlds
         self._history = history
-        self._window_s = window_s
         self._present: Exchange | None = None
-        self._specs: defaultdict[str, deque[tuple[float, Object]]] = defaultdict(deque)
-        """UID of a NodeSet → its versions, and until when each stood."""
-        self._slots: defaultdict[str, Slot] = defaultdict(Slot)
-        self._touched_s: dict[str, float] = {}
-        """Slurm node → when others last changed its drain, or made it."""
-        self._submitted_s: dict[int, float] = {}
-        self._read_s: dict[int, float] = {}
-        """Life → when it last got an answer about Slurm nodes."""
+        self._life = 0
+        """The life whose request is performed, or was sent last."""
+        self._past = Past(worlds, window_s=window_s)
         worlds.onlookers.append(self)
 
     def _break(self, check: str, why: object) -> None:
@@ -80,16 +48,16 @@ class NodeSetChecks:
         self._history.count(f"exempt: {what}")
         self._history.note("exempt", what)
 
-    def _is_recent(self, at_s: float | None) -> bool:
-        return at_s is not None and at_s >= self._worlds.now_s - self._window_s
-
     # what the service sends and gets
 
     def sent(self, exchange: Exchange) -> None:
-        """Nothing to note."""
+        """Note when a life sends its first request."""
+        self._life = exchange.process.number
+        self._past.begun_s.setdefault(exchange.process.number, self._worlds.now_s)
 
     def serving(self, exchange: Exchange) -> None:
         self._present = exchange
+        self._life = exchange.process.number
 
     def served(self, exchange: Exchange) -> None:  # noqa: ARG002
         """Stop counting changes as those of sunk-sync."""
@@ -100,7 +68,7 @@ class NodeSetChecks:
         if exchange.side != "slurm" or not isinstance(answer, Answer) or answer.status >= 400:
             return
         if "/node" in exchange.question.path and b'"errors":[{"desc' not in answer.body:
-            self._read_s[exchange.process.number] = exchange.sent_s
+            self._past.read_s[exchange.process.number] = exchange.sent_s
 
     def half_taken(self, exchange: Exchange, body: bytes) -> None:
         """Nothing to note."""
@@ -115,87 +83,29 @@ class NodeSetChecks:
         before = change.before.an_object if change.before else None
         gone = change.type == "DELETED"
         if change.kind.name == "NodeSet":
-            self._learn_spec(before, now, gone=gone)
+            self._past.learn_spec(before, now, gone=gone)
             if author == US and before is not None:
                 self._check_node_set(before, now, gone=gone)
         elif change.kind.name == "Pod" and now["metadata"]["namespace"] == NAMESPACE:
             if author == US:
                 self._check_pod(before, now, gone=gone)
-            self._learn_pod(before, now, gone=gone, author=author)
-
-    def _learn_spec(self, before: Object | None, now: Object, *, gone: bool) -> None:
-        past = self._specs[now["metadata"]["uid"]]
-        if before is not None:
-            past.append((self._worlds.now_s, before))
-        if gone:
-            past.append((self._worlds.now_s, now))
-        while past and past[0][0] < self._worlds.now_s - self._window_s:
-            past.popleft()
-
-    def _versions(self, uid: str) -> list[Object]:
-        """Return the NodeSet as it is, and as it was within the window."""
-        now = truth.node_set_of_uid(self._worlds, uid)
-        past = [one for until_s, one in self._specs.get(uid, ()) if self._is_recent(until_s)]
-        return [*past, *([now] if now is not None else [])]
-
-    def _learn_pod(self, before: Object | None, now: Object, *, gone: bool, author: str) -> None:
-        slot, now_s = self._slots[name_of(now)], self._worlds.now_s
-        ends = words.is_terminating(now) or gone
-        if author != US and ends and not (before is not None and words.is_terminating(before)):
-            slot.left_s = now_s
-        if gone and now["status"].get("phase") == "Failed":
-            slot.failed_s = now_s
-        if author == US and before is None:
-            slot.made_s = now_s
-        ready = words.is_ready(now) and not gone
-        slot.ready_s = (slot.ready_s or now_s) if ready else None
-        self._look_at(name_of(now))
+            self._past.learn_pod(before, now, gone=gone, author=author)
 
     def slurm_changed(self, before: Node | None, after: Node | None, author: str) -> None:
         row = after or before
         assert row is not None
-        drained = [one is not None and "DRAIN" in one.flags for one in (before, after)]
-        if author != US and (before is None or after is None or drained[0] != drained[1]):
-            self._touched_s[row.name] = self._worlds.now_s
-        if drained[0] and not drained[1]:
-            self._slots[row.name].lifted_s = self._worlds.now_s
+        self._past.learn_record(before, after, author=author)
         if author == US and before is not None:
             if after is None:
                 self._check_forgotten(before)
             else:
                 self._check_fields(before, after)
-        self._look_at(row.name)
-
-    def _look_at(self, name: str) -> None:
-        """Note since when the slot is of use, idle and available."""
-        slot, now_s = self._slots[name], self._worlds.now_s
-        pod, record = self._pod(name), self._worlds.slurm.nodes.get(name)
-        useful = pod is not None and truth.is_useful(pod, record)
-        idle = useful and record is not None and not truth.is_at_work(record)
-        if slot.available_s == float("inf"):
-            slot.available_s = now_s
-        if pod is not None and truth.is_available(pod, self._answering(record)):
-            slot.available_s = float("inf")
-        slot.useful_s = (slot.useful_s or now_s) if useful else None
-        slot.idle_s = (slot.idle_s or now_s) if idle else None
-        if slot.useless_s == float("inf"):
-            slot.useless_s = now_s
-        if not useful:
-            slot.useless_s = float("inf")
-
-    def _answering(self, record: Node | None) -> Node | None:
-        """Return the record without the silence that a lift brings for a moment."""
-        if record is None or self._worlds.now_s > self._slots[record.name].lifted_s + PING_S:
-            return record
-        return replace(record, flags=record.flags - {"NOT_RESPONDING"})
-
-    def _pod(self, name: str) -> Object | None:
-        return self._worlds.kube.pod(name, namespace=NAMESPACE)
+        self._past.look_at(row.name)
 
     def job_changed(self, before: Job | None, after: Job | None, author: str) -> None:
         number = (after or before or _NO_JOB).job_id
         if before is None:
-            self._submitted_s[number] = self._worlds.now_s
+            self._past.submitted_s[number] = self._worlds.now_s
         ended = before is not None and before.state in ON_NODES
         if author == US and ended and (after is None or after.state not in ON_NODES):
             self._break("job ended", f"job {number} ended with {after and after.state}")
@@ -215,11 +125,12 @@ class NodeSetChecks:
         was, standing = (words.annotations_of(one).get(key) for one in (before, now))
         if was != standing:
             self._check_condemned(before, now)
+            self._past.slots[name_of(now)].condemned_s = self._worlds.now_s
 
     def _check_made(self, pod: Object) -> None:
         """N1, N4, N21, N22: who may be made."""
         name, uid = name_of(pod), owner_of(pod)
-        versions = self._versions(uid)
+        versions = self._past.versions(uid)
         if not versions:
             self._break("no owner", f"Pod {name} was made for NodeSet {uid}, which is not there")
             return
@@ -233,9 +144,17 @@ class NodeSetChecks:
         if len(staying) > most:
             self._break("too many", f"Pod {name} is one of {len(staying)}, wanted are {most}")
         self._check_name(pod)
-        slot = self._slots[name]
-        if self._worlds.now_s < slot.failed_s + REMAKE_S:
+        slot = self._past.slots[name]
+        if self._worlds.now_s < slot.failed_s + REMAKE_S and self._has_seen(slot.failed_s):
             self._break("hot loop", f"Pod {name} was made at once after one that failed")
+
+    def _has_read(self, at_s: float) -> bool:
+        """Whether the present life has read Slurm since. New Pods do not wait for it (N24)."""
+        return self._past.has_read(self._life, at_s)
+
+    def _has_seen(self, at_s: float) -> bool:
+        """Whether the present life was at work then. Failures are in its memory only."""
+        return self._past.begun_s[self._life] < at_s - self._past.window_s / 2
 
     def _check_name(self, pod: Object) -> None:
         """N22: nobody else has the name, in Kubernetes or in Slurm."""
@@ -243,11 +162,12 @@ class NodeSetChecks:
         for other in self._worlds.kube.pods(NAMESPACE):
             rival = words.claimed_by(other) == name and other is not pod
             if rival and name_of(other) != name and not words.is_finished(other):
-                made_s = self._slots[name_of(other)].ready_s
-                if made_s is not None and not self._is_recent(made_s):
+                made_s = self._past.slots[name_of(other)].ready_s
+                if made_s is not None and not self._past.is_recent(made_s):
                     self._break("twins", f"Pod {name} beside {name_of(other)}")
         record = self._worlds.slurm.nodes.get(name)
-        if record is None or self._is_recent(self._touched_s.get(name)):
+        touched_s = self._past.touched_s.get(name, -1e9)
+        if record is None or self._past.is_recent(touched_s) or not self._has_read(touched_s):
             return
         shape = truth.stamp_of(record)[1]
         if shape != words.labels_of(pod)[truth.SHAPE]:
@@ -261,7 +181,7 @@ class NodeSetChecks:
         if words.is_finished(pod):
             return
         record = self._worlds.slurm.nodes.get(name)
-        touched = self._is_recent(self._touched_s.get(name))
+        touched = self._past.is_recent(self._past.touched_s.get(name))
         if record is not None and truth.is_at_work(record):
             if not touched:
                 self._break("job lost", f"Pod {name} was deleted while a job ran there")
@@ -274,7 +194,7 @@ class NodeSetChecks:
     def _check_unregistered(self, pod: Object) -> None:
         """N3: a Pod without a record goes if it is condemned, or ready for a while."""
         name = name_of(pod)
-        ready_s = self._slots[name].ready_s
+        ready_s = self._past.slots[name].ready_s
         late = ready_s is not None and self._worlds.now_s >= ready_s + READY_S
         if not truth.condemned_for(pod) and not late:
             self._break("impatient", f"Pod {name} was deleted before it could register")
@@ -282,13 +202,13 @@ class NodeSetChecks:
     def _check_condemned(self, before: Object, now: Object) -> None:
         """N6, N7, N9, N12, N24: who must go, and why."""
         name = name_of(now)
-        if words.PENDING_DELETION in words.annotations_of(before) and not (
-            truth.condemned_for(before)
-        ):
+        asked = words.PENDING_DELETION in words.annotations_of(before)
+        recent = self._past.is_recent(self._past.slots[name].asked_s)
+        if asked and not truth.condemned_for(before) and not recent:
             self._break("foreign", f"Pod {name}: the pending deletion of a user was changed")
         if words.PENDING_DELETION not in words.annotations_of(now):
             return
-        cause, versions = truth.condemned_for(now), self._versions(owner_of(now))
+        cause, versions = truth.condemned_for(now), self._past.versions(owner_of(now))
         if not cause or not versions:
             self._break("no cause", f"Pod {name} is condemned for {cause!r}")
             return
@@ -302,9 +222,8 @@ class NodeSetChecks:
             self._check_replaced(now, cause, versions)
 
     def _check_sight(self, name: str) -> None:
-        assert self._present is not None
-        read_s = self._read_s.get(self._present.process.number)
-        if read_s is None or self._present.sent_s > read_s + BLIND_S:
+        sent_s = self._present.sent_s if self._present is not None else self._worlds.now_s
+        if not self._past.has_read(self._life, sent_s - BLIND_S):
             self._break("blind", f"Pod {name} is condemned while Slurm cannot be read")
 
     def _check_surplus(self, pod: Object, versions: list[Object]) -> None:
@@ -312,23 +231,25 @@ class NodeSetChecks:
         fewest = min(map(truth.replicas_of, versions))
         pods = truth.pods_of(self._worlds, versions[-1])
         stay = [one for one in pods if _stays(one) and not words.is_terminating(one)]
-        lately = sum(self._is_recent(self._slots[name_of(one)].left_s) for one in pods)
+        slots = self._past.named_as(versions[-1]).values()
+        lately = sum(
+            self._past.is_recent(one.left_s) or self._past.is_in_doubt(one) for one in slots
+        )
         if len(stay) + lately < fewest:
             self._break("too few", f"Pod {name_of(pod)} goes, {len(stay)} of {fewest} stay")
         record = self._worlds.slurm.nodes.get(name_of(pod))
-        if record is None or not truth.is_at_work(record) or not self._was_useful(name_of(pod)):
+        if (
+            record is None
+            or not truth.is_at_work(record)
+            or not self._past.was_useful(name_of(pod))
+        ):
             return
-        if "DRAIN" in record.flags or self._is_recent(self._touched_s.get(record.name)):
+        if "DRAIN" in record.flags or self._past.is_recent(self._past.touched_s.get(record.name)):
             return
         for other in stay:
-            idle_s = self._slots[name_of(other)].idle_s
-            if idle_s is not None and not self._is_recent(idle_s) and not record.ending:
+            idle_s = self._past.slots[name_of(other)].idle_s
+            if idle_s is not None and not self._past.is_recent(idle_s) and not record.ending:
                 self._break("order", f"{name_of(pod)} goes with a job, {name_of(other)} is idle")
-
-    def _was_useful(self, name: str) -> bool:
-        """Whether the slot is of use, and was all the time within the window."""
-        useful_s = self._slots[name].useful_s
-        return useful_s is not None and not self._is_recent(useful_s)
 
     def _check_replaced(self, pod: Object, cause: str, versions: list[Object]) -> None:
         """N4, N12: it is outdated or stale, and the budget allows it."""
@@ -338,32 +259,22 @@ class NodeSetChecks:
             truth.is_current(pod, one) or not truth.rolls(one) for one in versions
         ):
             self._break("no cause", f"Pod {name} is condemned, though it is up to date")
-        if cause == "registration" and not self._is_recent(self._touched_s.get(name)):
+        if cause == "registration" and not self._past.is_recent(self._past.touched_s.get(name)):
             shape = words.labels_of(pod).get(truth.SHAPE)
             if record is None or truth.stamp_of(record)[1] in ("", shape):
                 self._break("no cause", f"Pod {name} is condemned, though its record fits")
-        if self._was_useful(name):
+        if self._past.was_useful(name):
             self._check_budget(pod, versions)
 
     def _check_budget(self, pod: Object, versions: list[Object]) -> None:
         """N12: with this one gone, at most `maxUnavailable` Pods are unavailable."""
         node_set = versions[-1]
-        left = [
-            name_of(one)
-            for one in truth.pods_of(self._worlds, node_set)
-            if self._was_available(one)
-        ]
+        left = [name for name in self._past.named_as(node_set) if self._past.was_available(name)]
         least = min(truth.replicas_of(one) - truth.budget_of(one) for one in versions)
         if len(left) < least:
             self._break(
                 "budget", f"{name_of(pod)} goes, and only {left} of at least {least} are left"
             )
-
-    def _was_available(self, pod: Object) -> bool:
-        """Whether the Pod is available, or was when sunk-sync may have looked."""
-        return not truth.condemned_for(pod) and self._is_recent(
-            self._slots[name_of(pod)].available_s
-        )
 
     # records
 
@@ -371,25 +282,23 @@ class NodeSetChecks:
         """N10: which records may be deleted."""
         name, present = record.name, self._present
         digests = {
-            truth.digest_of(self._worlds, one) for uid in self._specs_known() for one in
-            self._versions(uid)
+            truth.digest_of(self._worlds, one) for uid in self._past.specs_known() for one in
+            self._past.versions(uid)
         }  # fmt: skip
         if truth.DYNAMIC not in record.flags or truth.stamp_of(record)[0] not in digests:
             self._break("foreign record", f"the record {name} of others was deleted")
         if truth.is_at_work(record):
             self._break("job lost", f"the record {name} was deleted while a job ran there")
         waiting = truth.requiring(self._worlds, name)
-        if any(not self._is_recent(self._submitted_s.get(one.job_id)) for one in waiting):
+        if any(not self._past.is_recent(self._past.submitted_s.get(one.job_id)) for one in waiting):
             self._break("required", f"the record {name} was deleted, waiting jobs require it")
-        pod = self._pod(name)
+        pod = self._past.pod(name)
         if pod is None or not owner_of(pod) or present is None:
             return
-        if self._slots[name].made_s < present.sent_s and not words.is_finished(pod):
+        ready_s = self._past.slots[name].ready_s
+        if ready_s is not None and ready_s < present.sent_s:
             self._break("living pod", f"the record {name} was deleted under its Pod")
         self._excuse("a late deletion of a record")
-
-    def _specs_known(self) -> set[str]:
-        return {*self._specs, *(one["metadata"]["uid"] for one in truth.node_sets(self._worlds))}
 
     def _check_fields(self, before: Node, after: Node) -> None:
         """T1-T3: features, weight and topology change only on records of NodeSets."""
@@ -422,9 +331,13 @@ class NodeSetChecks:
         if before["spec"] != now["spec"] or (was ^ held) - {truth.FINALIZER}:
             self._break("foreign", f"NodeSet {name}: fields of others changed")
         if truth.FINALIZER in was - held and not truth.is_orphaned(before):
-            pods = list(map(name_of, truth.pods_of(self._worlds, now)))
+            pods = [
+                name
+                for name in map(name_of, truth.pods_of(self._worlds, now))
+                if not self._past.is_recent(self._past.slots[name].made_s)
+            ]
             left = [one.name for one in truth.records_of(self._worlds, now)]
-            records = [name for name in left if self._pod(name) is None]
+            records = [name for name in left if self._past.pod(name) is None]
             if pods or records:
                 self._break("finalizer", f"NodeSet {name} was let go with {pods} and {records}")
 

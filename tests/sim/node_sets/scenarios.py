@@ -6,7 +6,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from sunk_sync.embedded.slurm.model.job import JobRequest
+from sunk_sync.embedded.slurm.model.node import NodeSpec
 from sunk_sync.embedded.slurm.node_update import Update
+from tests.sim import words
 from tests.sim.node_sets import makers
 from tests.sim.node_sets.stage import NodeSetScenario, NodeSetStage
 from tests.sim.node_sets.truth import NAMESPACE
@@ -14,6 +16,7 @@ from tests.sim.stage import Stage, Step
 
 Doing = Callable[[Stage], object]
 IDLE = "IDLE+DYNAMIC_NORM"
+MIXED = "MIXED+DYNAMIC_NORM"
 SILENT = "DOWN+DRAIN+NOT_RESPONDING+DYNAMIC_NORM"
 NEWER = "none.invalid/slurmd:2"
 ONE = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}
@@ -64,6 +67,27 @@ def fail_pod(name: str) -> Doing:
     return lambda stage: makers.fail_pod(stage.worlds, name)
 
 
+def slurmrestd(*, up: bool) -> Doing:
+    def doing(stage: Stage) -> None:
+        stage.wire.outages.clear()
+        if not up:
+            stage.wire.outages["slurm"] = "refused"
+
+    return doing
+
+
+def foreign_record(name: str) -> Doing:
+    return lambda stage: stage.slurm.add_node(NodeSpec(name=name), now_s=stage.now_s)
+
+
+def foreign_pod(name: str, *, claims: str = "", **annotations: str) -> Doing:
+    """Create a slurmd Pod of others on Node k5."""
+    keys = {words.PREFIX + key.replace("_", "-"): text for key, text in annotations.items()}
+    keys |= {words.SLURM_NODE: claims} if claims else {}
+    metadata = {"labels": dict([words.SELECTOR]), "annotations": keys}
+    return lambda stage: stage.kube.add_pod(name, namespace=NAMESPACE, node="k5", metadata=metadata)
+
+
 def label(node: str, **labels: str | None) -> Doing:
     return lambda stage: stage.kube.annotate(node, {}, labels=labels)
 
@@ -97,6 +121,9 @@ THREE = {"cpu_0": IDLE, "cpu_1": IDLE, "cpu_2": IDLE}
 
 SCENARIOS: Mapping[str, NodeSetScenario] = {
     "a NodeSet is made and grows": story("N1 N2", (1, make(2)), (20, scale(3)), **THREE),
+    "a job runs on": story(
+        "N27", (1, make(2)), (20, job("cpu-1", seconds=9000)), cpu_0=IDLE, cpu_1=MIXED
+    ),
     "replicas fall while a slot is busy": story(
         "N6 N7 N8 N10", (1, make(3)), (20, job("cpu-0")), (5, scale(1)), cpu_0=IDLE
     ),
@@ -125,7 +152,7 @@ SCENARIOS: Mapping[str, NodeSetScenario] = {
         "N10",
         (1, make(2)),
         (20, job("cpu-1", held=True)),
-        (2, scale(1)),
+        (20, scale(1)),
         (30, cancel_all),
         cpu_0=IDLE,
     ),
@@ -182,6 +209,33 @@ SCENARIOS: Mapping[str, NodeSetScenario] = {
         (1, make(1, updateStrategy={"type": "OnDelete"})),
         (25, change(memory="4Gi")),
         (3, delete_pod("cpu-0")),
+        cpu_0=IDLE,
+    ),
+    "Slurm cannot be read while replicas rise and fall": story(
+        "N24",
+        (1, make(3)),
+        (20, slurmrestd(up=False)),
+        (80, scale(1)),
+        (20, scale(4)),
+        (20, scale(2)),
+        (9, slurmrestd(up=True)),
+        cpu_0=IDLE,
+        cpu_1=IDLE,
+    ),
+    "others have the names of two slots": story(
+        "N22 N29",
+        (0, foreign_record("cpu-0")),
+        (0, foreign_pod("other", claims="cpu-1")),
+        (15, make(2)),
+        (30, remove_record("cpu-0")),
+        (0, delete_pod("other")),
+        cpu_0=IDLE,
+        cpu_1=IDLE,
+    ),
+    "a Pod of others is asked to leave": story(
+        "N29",
+        (0, foreign_pod("theirs", pending_deletion="scale-in of NodeSet cpu")),
+        (1, make(1)),
         cpu_0=IDLE,
     ),
     "a Pod is evicted": story("N21", (1, make(1)), (20, fail_pod("cpu-0")), cpu_0=IDLE),
