@@ -1,7 +1,7 @@
 """`python -m tests.sim SEED [-v]`, `--seeds N [--from M]`, `crash`, `mutants`.
 
-`--workloads` selects the seeds and scenarios of Pods and jobs. `--replicas` runs seeds with two
-replicas.
+`--workloads` selects the seeds and scenarios of Pods and jobs, `--node-sets` those of NodeSets.
+`--replicas` runs seeds with two replicas.
 """
 
 import argparse
@@ -14,18 +14,21 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from tests.sim import crashes, mutation
+from tests.sim.node_sets.run import run_seed as run_node_set_seed
 from tests.sim.outcome import Outcome
 from tests.sim.replicas import run as replicas
 from tests.sim.run import run_seed
 from tests.sim.workloads.run import run_seed as run_workload_seed
 
 PLAYS = {
-    (False, False): run_seed,
-    (False, True): run_workload_seed,
-    (True, False): replicas.run_seed,
-    (True, True): replicas.run_workload_seed,
+    (False, ""): run_seed,
+    (False, "workloads"): run_workload_seed,
+    (False, "node sets"): run_node_set_seed,
+    (True, ""): replicas.run_seed,
+    (True, "workloads"): replicas.run_workload_seed,
+    (True, "node sets"): replicas.run_node_set_seed,
 }
-"""Whether there are two replicas, and Pods and jobs → how a seed is played."""
+"""Whether there are two replicas, and what the seed is about → how it is played."""
 SHOWN = 12
 REPORT_EVERY = 500
 """Seeds between two progress reports."""
@@ -93,6 +96,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
     parser.add_argument("what", nargs="?", default="", help="a seed, `crash` or `mutants`")
     parser.add_argument("--workloads", action="store_true", help="seeds of Pods and jobs")
+    parser.add_argument("--node-sets", action="store_true", help="seeds of NodeSets")
     parser.add_argument("--replicas", action="store_true", help="seeds with two replicas")
     parser.add_argument("-v", action="store_true", dest="aloud", help="print the whole history")
     parser.add_argument("--seeds", type=int, default=0)
@@ -100,12 +104,13 @@ def main() -> int:
     parser.add_argument("--only", default="", help="mutants whose name contains this")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     chosen = parser.parse_args()
-    play = PLAYS[chosen.replicas, chosen.workloads]
+    what = "workloads" if chosen.workloads else "node sets" if chosen.node_sets else ""
+    play = PLAYS[chosen.replicas, what]
     if chosen.what == "":
         seeds = range(chosen.first, chosen.first + (chosen.seeds or 100))
         return many(seeds, processes=chosen.processes, play=play)
     if chosen.what == "crash":
-        return crashes.main(processes=chosen.processes, workloads=chosen.workloads)
+        return crashes.main(processes=chosen.processes, only=what)
     if chosen.what == "mutants":
         return mutation.main(processes=chosen.processes, only=chosen.only)
     return one(int(chosen.what), aloud=chosen.aloud, play=play)

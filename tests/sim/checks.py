@@ -161,11 +161,11 @@ class Checks:
         if before is None or after is None:
             self._break("foreign", f"a {kind} was created or deleted")
             return
-        ours = words.OUR_ANNOTATIONS[kind]
+        ours = self._our_annotations(kind)
         name = f"{kind} {before['metadata']['name']}"
         for was, now, allowed in (
             (words.annotations_of(before), words.annotations_of(after), ours),
-            (words.labels_of(before), words.labels_of(after), label_names(kind)),
+            (words.labels_of(before), words.labels_of(after), self._our_labels(kind)),
         ):
             for key in was.keys() | now.keys():
                 if was.get(key) != now.get(key) and key not in allowed:
@@ -178,6 +178,16 @@ class Checks:
         told = words.DRAINED in words.annotations_of(after)
         if told and words.DRAINED not in words.annotations_of(before):
             self._check_drained(after)
+
+    def _our_annotations(self, kind: str) -> frozenset[str]:
+        return words.OUR_ANNOTATIONS[kind]
+
+    def _our_labels(self, kind: str) -> frozenset[str]:
+        return label_names(kind)
+
+    def _other_fields(self, node: Node) -> Node:
+        """Return the fields of a Slurm node that sunk-sync never changes."""
+        return other_fields(node)
 
     def _check_conditions(self, kind: str, before: Object, after: Object) -> None:
         was, now = words.conditions_of(before), words.conditions_of(after)
@@ -271,7 +281,7 @@ class Checks:
         if before is None or after is None:
             self._break("foreign", "a Slurm node was created or deleted")
             return
-        if other_fields(before) != other_fields(after):
+        if self._other_fields(before) != self._other_fields(after):
             self._break("foreign", f"{before} -> {after}")
         was, now = row_of(before), row_of(after)
         if was.comment != now.comment:

@@ -5,7 +5,7 @@ import multiprocessing
 import os
 import time
 from asyncio.events import _set_running_loop
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from typing import Any, NoReturn
@@ -13,12 +13,19 @@ from typing import Any, NoReturn
 from msgspec import Struct
 
 from tests.sim.history import BrokenPromiseError
+from tests.sim.node_sets.scenarios import SCENARIOS as OF_NODE_SETS
 from tests.sim.scenarios import IN_PAIRS
 from tests.sim.scenarios import SCENARIOS as OF_HOSTS
-from tests.sim.stage import Branch, Point, play
+from tests.sim.stage import Branch, Point, Scenario, play
 from tests.sim.workloads.scenarios import SCENARIOS as OF_WORKS
 
-SCENARIOS = {**OF_HOSTS, **OF_WORKS}
+SCENARIOS = {**OF_HOSTS, **OF_WORKS, **OF_NODE_SETS}
+CHOICES: Mapping[str, Mapping[str, Scenario]] = {
+    "": SCENARIOS,
+    "workloads": OF_WORKS,
+    "node sets": OF_NODE_SETS,
+}
+"""What may be chosen → its scenarios."""
 ALIVE = "played: "
 TOLD_MAX = 4000
 """Longest reason, in characters. A pipe holds more."""
@@ -123,13 +130,13 @@ def run_pairs(crash: Crash) -> list[Found]:
     return fork.found
 
 
-def main(*, processes: int, workloads: bool = False) -> int:
+def main(*, processes: int, only: str = "") -> int:
     """Play all points of all scenarios, and pairs of some. Return 1 if any end differs.
 
-    `workloads` selects only the scenarios of Pods.
+    `only`: one of CHOICES.
     """
     begun_s = time.perf_counter()
-    stories = OF_WORKS if workloads else SCENARIOS
+    stories = CHOICES[only]
     with multiprocessing.Pool(processes) as pool:
         every = [crash for crashes in pool.imap(singles, stories) for crash in crashes]
         bad = list(_bad(pool.imap_unordered(run, every, chunksize=8)))
@@ -139,7 +146,7 @@ def main(*, processes: int, workloads: bool = False) -> int:
             f" {len(bad)} differ",
             flush=True,
         )
-        pairs, pairing = 0, () if workloads else IN_PAIRS
+        pairs, pairing = 0, () if only else IN_PAIRS
         for found in pool.imap_unordered(run_pairs, chain.from_iterable(map(firsts, pairing))):
             pairs += len(found)
             bad += list(_bad(found))

@@ -1,5 +1,8 @@
 """Pure functions that compare an object before and after a write of sunk-sync."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
 from sunk_sync.embedded.slurm.model.node import Node
@@ -34,11 +37,28 @@ def places(exchange: Exchange) -> list[Place]:
         return [(question.path.removesuffix("/status"), field)]
     if is_about_jobs(exchange):
         return []
-    body = msgspec.json.decode(question.body)
-    field = "comment" if "comment" in body else "state"
     tail = question.path.rstrip("/").rpartition("/")[2]
+    if question.method == "DELETE":
+        return [("slurm_node", tail, "record")]
+    body = msgspec.json.decode(question.body)
     names = body["name"] if tail == "nodes" else [tail]
+    field = _field_of(body)
     return [("slurm_node", name, field) for name in names]
+
+
+def _field_of(body: Mapping[str, Any]) -> str:
+    """Return which field of a Slurm node an update writes. Features come with their comment."""
+    for field, keys in _FIELDS.items():
+        if any(key in body for key in keys):
+            return field
+    return "state"
+
+
+_FIELDS = {
+    "features": ("features", "features_act", "weight"),
+    "topology": ("topology_str",),
+    "comment": ("comment",),
+}
 
 
 def succeeded(exchange: Exchange) -> bool:
@@ -47,7 +67,8 @@ def succeeded(exchange: Exchange) -> bool:
 
 def is_mark(exchange: Exchange) -> bool:
     """Whether the call writes only a comment: neither state nor reason."""
-    return exchange.side == "slurm" and msgspec.json.decode(exchange.question.body).keys() <= {
+    body = exchange.question.body
+    return exchange.side == "slurm" and (msgspec.json.decode(body) if body else {}).keys() <= {
         "comment", "name",
     }  # fmt: skip
 

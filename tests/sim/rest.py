@@ -242,7 +242,8 @@ def _mark(host: Host, picture: Picture) -> Iterator[str]:
         "pod": metadata["name"],
         "uid": metadata["uid"],
     }
-    if mark_of(row.comment) != wanted:
+    marked = {key: value for key, value in mark_of(row.comment).items() if key != "set_features"}
+    if marked != wanted:
         yield f"M8: {row} is not marked {msgspec.json.encode(wanted).decode()}"
 
 
@@ -307,6 +308,7 @@ def _on_node(node: Object, host: Host, settings: Settings) -> Iterator[str]:
         words.PREFIX + "cluster": settings.cluster_name,
         words.PREFIX + "namespace": metadata.get("namespace"),
         words.PREFIX + "pod": metadata.get("name"),
+        words.PREFIX + "nodeset": metadata.get("labels", {}).get(words.PREFIX + "nodeset"),
     }
     if labels != asked:
         yield f"M4: Node {name} is labelled {labels}, not {asked}"

@@ -92,7 +92,7 @@ class Stage:
             **{"components": ("syncer",), **scenario.settings},
         )
         self.backup: Snapshot | None = None
-        self.worlds = Worlds(_setup(scenario), history, cluster=3)
+        self.worlds = Worlds(self._setup(), history, cluster=3)
         self.kube, self.slurm = self.worlds.kube, self.worlds.slurm
         faults = Faults()
         if scenario.pages:
@@ -100,16 +100,24 @@ class Stage:
         self.wire = Wire(self.worlds, faults, history)
         self.wire.at = self._at
         self.cast = Cast(self.worlds, len(HOSTS), namespaces=(NAMESPACE,))
-        for number in HOSTS:
-            self.act(partial(self.kube.add_node, f"k{number}"))
-            self.act(partial(self.cast.add_pod, f"n{number}", node=f"k{number}"))
-        limit = self.settings.max_drains_per_minute
-        self.checks = Checks(self.worlds, history, drains_a_minute=limit or 20)
+        self._furnish()
+        self.checks = self._new_checks(self.settings.max_drains_per_minute or 20)
         self.wire.witnesses.append(self.checks)
         self.token = TokenFile("token")
         self._lives = 0
         self._restarting: asyncio.Task[None] | None = None
         self._live()
+
+    def _setup(self) -> Setup:
+        return _setup(self.scenario)
+
+    def _furnish(self) -> None:
+        for number in HOSTS:
+            self.act(partial(self.kube.add_node, f"k{number}"))
+            self.act(partial(self.cast.add_pod, f"n{number}", node=f"k{number}"))
+
+    def _new_checks(self, drains_a_minute: int) -> Checks:
+        return Checks(self.worlds, self.history, drains_a_minute=drains_a_minute)
 
     @property
     def now_s(self) -> float:

@@ -11,7 +11,7 @@ import msgspec
 
 from sunk_sync.embedded.kubernetes.api.api import KubeApi
 from sunk_sync.embedded.kubernetes.kubernetes import Kubernetes
-from sunk_sync.embedded.kubernetes.store.kinds import EVENTS, NAMESPACES, NODES, PODS
+from sunk_sync.embedded.kubernetes.store.kinds import EVENTS, NAMESPACES, NODE_SETS, NODES, PODS
 from sunk_sync.embedded.kubernetes.store.refusal import RefusalError
 from sunk_sync.embedded.kubernetes.store.store import Change, Snapshot
 from sunk_sync.embedded.slurm.api.rest import SlurmRest
@@ -71,6 +71,10 @@ class Worlds:
         self._jobs: dict[int, Job] = {}
         for kind in (NODES, PODS, EVENTS):
             self.kube.store.listen(kind, self._kube_changed)
+
+    def install_node_sets(self) -> None:
+        self.kube.install_node_sets()
+        self.kube.store.listen(NODE_SETS, self._kube_changed)
 
     @property
     def now_s(self) -> float:

@@ -83,8 +83,12 @@ def cause_of(pod: SlurmdPod) -> Cause | None:
 
 
 def leaves(pod: SlurmdPod) -> bool:
-    """Whether no Pod of this name follows: it is not one of the desired any more."""
-    return cause_of(pod) in ("scale-in", "deletion", "node-mismatch")
+    """Whether it ends and no Pod of this name follows: it is not one of the desired any more.
+
+    A condemned Pod that has not been deleted is one of them if replicas rise again: the rule
+    `condemn` takes its condemnation back (N9).
+    """
+    return pod.terminating and cause_of(pod) in ("scale-in", "deletion", "node-mismatch")
 
 
 def is_registered(slot: Slot) -> bool:

@@ -8,7 +8,9 @@ from sunk_sync.embedded.kubernetes.kubelet import MANAGER, STEPS, Kubelet
 from sunk_sync.embedded.kubernetes.nodes import HEARTBEAT_S, NodeController
 from sunk_sync.embedded.kubernetes.store.kinds import (
     KINDS,
+    KNOWN_KINDS,
     NAMESPACES,
+    NODE_SETS,
     NODES,
     PODS,
     Key,
@@ -105,8 +107,8 @@ class Kubernetes:
     def _finish_namespace(self, key: Key) -> None:
         """Delete the objects in a namespace, then the namespace, as its controller does."""
         name = key.removeprefix("/")
-        for kind in KINDS:
-            if kind.namespaced:
+        for kind in KNOWN_KINDS:
+            if kind.namespaced and self.store.has_kind(kind):
                 for inside, _ in list(self.store.scan(kind, namespace=name)):
                     self.store.remove(kind, inside)
         if self.store.get(NAMESPACES, key) is not None:
@@ -135,6 +137,10 @@ class Kubernetes:
         namespace = an_object["metadata"].get("namespace", "") if kind.namespaced else ""
         place = Place(kind=kind, namespace=namespace, manager=by)
         return self.writes.create(place, an_object).an_object
+
+    def install_node_sets(self) -> None:
+        """Do what the CustomResourceDefinition of NodeSets does."""
+        self.store.install(NODE_SETS)
 
     def add_namespace(self, name: str, *, by: str = PERSON) -> Object:
         return self.create(NAMESPACES, {"metadata": {"name": name}}, by=by)

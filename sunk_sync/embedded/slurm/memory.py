@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from sunk_sync.embedded.slurm.calls import RequestLog
 from sunk_sync.embedded.slurm.model.job import Job, JobRequest
-from sunk_sync.embedded.slurm.model.node import DEAF, Node, NodeSpec, new_node
+from sunk_sync.embedded.slurm.model.node import DEAF, DYNAMIC, Node, NodeSpec, new_node
 from sunk_sync.embedded.slurm.model.release import RELEASES, Release
 
 Loss = Literal["nothing", "recent", "everything"]
@@ -58,6 +58,8 @@ class Knobs(Struct, frozen=True, kw_only=True):
     ending_s: float = 0.2
     """How long a job is COMPLETING."""
     kill_wait_s: float = 30.0
+    topologies: tuple[str, ...] = ("tree:root",)
+    """Topologies and their top switches in topology.yaml. Switches below are made on the fly."""
     prolog_slurmctld: bool = False
     """Each allocation calls a gate and waits for its answer (see `calls`)."""
     epilog_slurmctld: bool = False
@@ -211,7 +213,7 @@ class Memory:
         for name, node in self.nodes.items():
             if name in saved:
                 nodes[name] = saved[name]
-            elif "DYNAMIC_NORM" not in node.flags:
+            elif DYNAMIC not in node.flags:
                 nodes[name] = new_node(node.spec)
         return nodes
 

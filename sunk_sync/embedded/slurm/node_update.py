@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from sunk_sync.embedded.slurm.model.node import DEAF, INVALID_REG, POWER, REBOOTING, Node, reasoned
-from sunk_sync.embedded.slurm.model.release import FEATURES, Release, SlurmError
+from sunk_sync.embedded.slurm.model.release import FEATURES, NO_TOPOLOGY, Release, SlurmError
 
 
 class Update(Struct, frozen=True, kw_only=True):
@@ -23,12 +23,14 @@ class Update(Struct, frozen=True, kw_only=True):
     active_features: tuple[str, ...] | None = None
     weight: int | None = None
     gres: str | None = None
+    topology: str | None = None
 
 
 class Rules(Struct, frozen=True, kw_only=True):
     release: Release
     power_saving: bool = False
     """SuspendProgram and ResumeProgram are configured."""
+    topologies: tuple[str, ...] = ()
 
 
 def updated(
@@ -36,9 +38,11 @@ def updated(
 ) -> tuple[Node, SlurmError | None]:
     """Return the updated node, and the error if a part was refused.
 
-    slurmctld writes the fields even if it refuses the state.
+    slurmctld writes the fields even if it refuses the topology or the state.
     """
     node, error = _with_features(_with_texts(node, update, user=user, epoch_s=epoch_s), update)
+    if error is None:
+        node, error = _with_topology(node, update, rules)
     if update.state is not None and error is None:
         changed = _changed(node, update.state, rules)
         node, error = (node, changed) if isinstance(changed, SlurmError) else (changed, None)
@@ -69,6 +73,16 @@ def _with_features(node: Node, update: Update) -> tuple[Node, SlurmError | None]
     if (features, active) == (node.features, node.active_features):
         return node, None
     return replace(node, features=features, active_features=active), None
+
+
+def _with_topology(node: Node, update: Update, rules: Rules) -> tuple[Node, SlurmError | None]:
+    wanted = update.topology
+    if wanted is None:
+        return node, None
+    top = ":".join(wanted.split(":")[:2])
+    if wanted and top not in rules.topologies:
+        return node, NO_TOPOLOGY
+    return replace(node, topology=wanted), None
 
 
 def _changed(node: Node, state: str, rules: Rules) -> Node | SlurmError:

@@ -15,7 +15,7 @@ from sunk_sync.embedded.slurm.memory import Loss, Memory, Setup, Slurmd
 from sunk_sync.embedded.slurm.model.array import Target, targets
 from sunk_sync.embedded.slurm.model.job import Job, JobRequest, has_script
 from sunk_sync.embedded.slurm.model.names import NamesError, named
-from sunk_sync.embedded.slurm.model.node import DEAF, Node, NodeSpec, counted, new_node
+from sunk_sync.embedded.slurm.model.node import DEAF, DYNAMIC, Node, NodeSpec, counted, new_node
 from sunk_sync.embedded.slurm.model.release import (
     BUSY_NODES,
     DUPLICATE_NODE,
@@ -49,7 +49,11 @@ class SlurmWorld:
         self._timers = SlurmTimers()
         self._scheduler = Scheduler(self._memory, self._timers)
         self._daemons = Daemons(self._memory, self._timers, self._scheduler)
-        self._rules = Rules(release=setup.release, power_saving=setup.knobs.power_saving)
+        self._rules = Rules(
+            release=setup.release,
+            power_saving=setup.knobs.power_saving,
+            topologies=setup.knobs.topologies,
+        )
         for spec in setup.nodes:
             self._add(spec, dynamic=False)
 
@@ -161,13 +165,29 @@ class SlurmWorld:
         self._add(spec, dynamic=True)
         return None
 
+    def register(self, spec: NodeSpec, *, now_s: float) -> bool:
+        """Start `slurmd -Z`; return whether it reached slurmctld.
+
+        Only the first registration of a name makes the record. A later slurmd of this name is
+        taken in, and the record keeps what it has. A slurmd registers once: if its record is lost,
+        it lives on without one.
+        """
+        self.advance(now_s)
+        if not self.controller_up:
+            return False
+        if spec.name in self._memory.nodes:
+            self._daemons.start(spec.name)
+        else:
+            self._add(spec, dynamic=True)
+        return True
+
     def remove_node(self, name: str, *, now_s: float) -> SlurmError | None:
         """Do `scontrol delete nodename=NAME`: only a dynamic node without jobs."""
         self.advance(now_s)
         node = self._memory.nodes.get(name)
         if node is None:
             return INVALID_NAME
-        if "DYNAMIC_NORM" not in node.flags:
+        if DYNAMIC not in node.flags:
             return NOT_DYNAMIC
         if node.running or node.ending:
             return BUSY_NODES
@@ -264,12 +284,12 @@ class SlurmWorld:
     def reconfigure(self, *, now_s: float) -> None:
         """Do `scontrol reconfigure`: fields set by REST fall back to slurm.conf.
 
-        Drains, reasons, comment and extra stay; weight, features and GRES do not. Nodes are UNKNOWN
-        for a moment.
+        Drains, reasons, comment and extra stay; weight, features and GRES do not. A dynamic node
+        keeps its features too. Nodes are UNKNOWN for a moment.
         """
         self.advance(now_s)
         for node in list(self._memory.nodes.values()):
-            self._memory.put(self._configured(node))
+            self._memory.put(replace(self._configured(node), weight=node.spec.weight))
         self._daemons.ping_soon(self._memory.knobs.settle_after_s)
 
     def stop_controller(self, *, now_s: float) -> None:
@@ -317,15 +337,20 @@ class SlurmWorld:
 
     def _configured(self, node: Node) -> Node:
         forgets = self._memory.knobs.reconfigure_forgets_comments
-        return replace(
+        unknown = replace(
             node,
             base=node.base if node.base == "FUTURE" else "UNKNOWN",
+            comment="" if forgets else node.comment,
+            extra="" if forgets else node.extra,
+        )
+        if DYNAMIC in node.flags:
+            return unknown
+        return replace(
+            unknown,
             weight=node.spec.weight,
             features=node.spec.features,
             active_features=node.spec.features,
             gres=node.spec.gres,
-            comment="" if forgets else node.comment,
-            extra="" if forgets else node.extra,
         )
 
     def _woken(self) -> None:

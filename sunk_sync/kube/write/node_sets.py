@@ -1,8 +1,10 @@
 """Actions on NodeSets and their Pods: make, condemn, delete, show."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from sunk_sync.core.model import names
 from sunk_sync.core.model.actions import (
@@ -18,7 +20,7 @@ from sunk_sync.core.model.actions import (
     SetStatus,
 )
 from sunk_sync.core.model.condition import Condition
-from sunk_sync.core.model.facts import CreateRefused, Observed, SlurmdPod
+from sunk_sync.core.model.facts import CreateRefused, GetResult, Observed, SlurmdPod
 from sunk_sync.core.model.node_set import API_VERSION, FINALIZER, GROUP, VERSION
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.translate.slurmd_pod import selector_of, slurmd_pod
@@ -37,8 +39,11 @@ Seen = Observed | Unreadable
 class NodeSetPush:
     """Performs actions on NodeSets and their Pods. Never raises."""
 
-    def __init__(self, client: Caller, *, wall_clock: WallClock) -> None:
+    def __init__(
+        self, client: Caller, *, clock: Callable[[], float], wall_clock: WallClock
+    ) -> None:
         self._client = client
+        self._clock = clock
         self._wall_clock = wall_clock
 
     async def push(self, action: NodeSetAction) -> Outcome:
@@ -64,7 +69,10 @@ class NodeSetPush:
         return Done(action, (answer,) if isinstance(answer, Observed) else ())
 
     async def _create(self, action: CreatePod) -> Outcome:
-        """Make the Pod. If the name is taken the watch shows by whom, sooner or later."""
+        """Make the Pod. If the name is taken the watch shows by whom, sooner or later.
+
+        Without an answer the Pod may be there, so an older read that found none proves nothing.
+        """
         body = slurmd_pod(action.spec, action.plan, name=action.name, node_name=action.node_name)
         request = Request(
             method="POST",
@@ -76,9 +84,10 @@ class NodeSetPush:
         if not isinstance(answer, KubeError):
             return Done(action, (answer,) if isinstance(answer, Observed) else ())
         outcome = failed(action, answer, request=request)
-        if isinstance(outcome, Unsure):
-            return outcome
         of = action.reference
+        if isinstance(outcome, Unsure):
+            perhaps = GetResult("Pod", of.namespace, action.name, "unknown", "", self._clock())
+            return replace(outcome, seen=(perhaps,))
         return Refused(
             action,
             outcome.why,

@@ -83,7 +83,7 @@ class KubePush:
         self._clock = clock
         self._wall_clock = wall_clock
         self._nodes = nodes
-        self._node_sets = NodeSetPush(client, wall_clock=wall_clock)
+        self._node_sets = NodeSetPush(client, clock=clock, wall_clock=wall_clock)
         self._locks = LockPush(client, clock=clock, nodes=nodes)
         self._workload = WorkloadPush(client, wall_clock=wall_clock, clock=clock)
 

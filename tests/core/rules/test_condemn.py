@@ -25,6 +25,7 @@ IN = "scale-in of NodeSet cpu"
 UPDATE = "update of NodeSet cpu"
 REGISTRATION = "registration of NodeSet cpu"
 DELETION = "deletion of NodeSet cpu"
+OURS = "IDLE+DRAIN"
 ONE_BY_ONE = UpdateStrategy("RollingUpdate", 1, percent=False)
 OLD = node_set(4)
 NEW = node_set(4, template=NEWER, strategy=ONE_BY_ONE)
@@ -137,6 +138,14 @@ def test_the_pods_of_a_scale_in_do_not_widen_the_budget_of_an_update_N12_N6() ->
     assert condemned(Core(spec, *rows)) == {
         "cpu-2": UPDATE, "cpu-3": IN, "cpu-4": IN, "cpu-5": IN,
     }  # fmt: skip
+
+
+def test_pods_that_stay_after_all_are_replaced_within_the_budget_N9_N12() -> None:
+    """They are drained for a scale-in, and outdated: the budget was not spent on them."""
+    going = [one for ordinal in (2, 3) for one in a(ordinal, OURS, pending_deletion=IN)]
+    assert condemned(Core(NEW, *a(0), *a(1), *going)) == {"cpu-2": "", "cpu-3": ""}
+    one = a(3, OURS, pending_deletion=IN)
+    assert condemned(Core(NEW, *a(0), *a(1), *a(2), *one)) == {"cpu-3": ""}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from sunk_sync.core.model.actions import (
     SetFinalizer,
     SetMetadata,
 )
-from sunk_sync.core.model.facts import Confirmed, Lost
+from sunk_sync.core.model.facts import Confirmed, GetResult, Lost
 from sunk_sync.core.model.names import LABEL_BUSY, MANAGER_BUSY
 from tests.kit.build import Core, deleted, node, slurm_node
 from tests.kit.node_sets import (
@@ -136,6 +136,15 @@ def test_a_record_stays_without_the_proof_that_its_pod_is_gone_N10(found: Any) -
     core.see(deleted("slurmd_pods", pod))
     assert not forgotten(core, "cpu-0")
     core.answer(pod, found)
+    assert not forgotten(core, "cpu-0")
+
+
+def test_a_record_stays_if_its_pod_may_have_been_made_since_the_proof_N10() -> None:
+    """A request to make the Pod got no answer, and the watch may be late."""
+    pod = set_pod(0)
+    core = gone(node_set(0), record(0))
+    assert forgotten(core, "cpu-0")
+    core.see(GetResult("Pod", pod.namespace, pod.name, "unknown", "", core.now + 1))
     assert not forgotten(core, "cpu-0")
 
 

@@ -1,6 +1,7 @@
 """Rows N1, N4, N21, N22, N24, N29, N30: which Pods sunk-sync makes, and which names wait."""
 
 import pytest
+from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import CreateRefused, Lost
 from sunk_sync.core.rules.node_set.populate import LONGEST_PAUSE_S
@@ -31,7 +32,8 @@ LEAVES = set_pod(1, pending_deletion="scale-in of NodeSet cpu")
         (members(0, 1, 2, 3), []),
         ([set_pod(0), set_pod(1, terminating=True), set_pod(2)], []),
         ([set_pod(0), STAYS, set_pod(2)], []),
-        ([set_pod(0), LEAVES, set_pod(2)], ["cpu-3"]),
+        ([set_pod(0), replace(LEAVES, terminating=True), set_pod(2)], ["cpu-3"]),
+        ([set_pod(0), LEAVES, set_pod(2)], []),
     ],
     ids=[
         "an empty NodeSet",
@@ -42,6 +44,7 @@ LEAVES = set_pod(1, pending_deletion="scale-in of NodeSet cpu")
         "a terminating Pod keeps its name",
         "a Pod to be replaced keeps its name",
         "a Pod that leaves for good keeps its name but does not count",
+        "a condemned Pod is taken back before another is made",
     ],
 )
 def test_missing_pods_are_made_with_the_lowest_free_ordinals_N1(

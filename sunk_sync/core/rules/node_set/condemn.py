@@ -90,7 +90,8 @@ def _replaced(view: NodeSetView, slots: Sequence[Slot], now: float) -> Causes:
     """Return the Pods to replace, within the budget of unavailable ones (N12).
 
     `slots`: without those that leave for good. A condemned Pod counts as unavailable from the
-    start. One that is of no use costs nothing.
+    start. One that is of no use costs nothing. One that was to go in a scale-in and stays after all
+    is not one of those that the budget was spent on.
     """
     spec = view.spec
     kept = [one for one in slots if cause_of(one.pod) is None]
@@ -101,12 +102,17 @@ def _replaced(view: NodeSetView, slots: Sequence[Slot], now: float) -> Causes:
         cause = _reason(spec, slot)
         if cause is None:
             continue
-        if cause_of(slot.pod) is None and _costs(slot):
+        if not _is_replaced(slot) and _costs(slot):
             if left <= 0:
                 continue
             left -= is_available(slot, spec, now=now)
         causes[slot.name] = cause
     return causes
+
+
+def _is_replaced(slot: Slot) -> bool:
+    """Whether its replacement has begun."""
+    return cause_of(slot.pod) in ("update", "registration")
 
 
 def _costs(slot: Slot) -> bool:

@@ -16,7 +16,7 @@ from sunk_sync.embedded.kubernetes.api.bodies import (
     delete_options,
     manager_of,
 )
-from sunk_sync.embedded.kubernetes.api.discovery import DOCUMENTS
+from sunk_sync.embedded.kubernetes.api.discovery import DOCUMENTS, DOCUMENTS_WITH_NODE_SETS
 from sunk_sync.embedded.kubernetes.api.reads import (
     Listed,
     check_watch,
@@ -37,7 +37,15 @@ from sunk_sync.embedded.kubernetes.api.watch import (
     whole,
 )
 from sunk_sync.embedded.kubernetes.kubernetes import Kubernetes
-from sunk_sync.embedded.kubernetes.store.kinds import KINDS, PODS, REVIEWS, Kind, Object
+from sunk_sync.embedded.kubernetes.store.kinds import (
+    KINDS,
+    KNOWN_KINDS,
+    NODE_SETS,
+    PODS,
+    REVIEWS,
+    Kind,
+    Object,
+)
 from sunk_sync.embedded.kubernetes.store.patch import merged, strategic
 from sunk_sync.embedded.kubernetes.store.place import Place
 from sunk_sync.embedded.kubernetes.store.refusal import (
@@ -58,8 +66,8 @@ from sunk_sync.embedded.kubernetes.store.store import Stored
 from sunk_sync.embedded.wire import Answer, Question
 
 _HEALTH = ("/livez", "/readyz", "/healthz")
-_ROOTS = {(kind.root, kind.plural): kind for kind in KINDS}
-_HEADS = {kind.plural: head_of(kind) for kind in KINDS}
+_ROOTS = {(kind.root, kind.plural): kind for kind in KNOWN_KINDS}
+_HEADS = {kind.plural: head_of(kind) for kind in KNOWN_KINDS}
 _BOUND = {
     "kind": "Status",
     "apiVersion": "v1",
@@ -114,7 +122,7 @@ class KubeApi:
         if path in _HEALTH:
             return Answer(body=b"ok", content_type="text/plain; charset=utf-8")
         target = target_of(path)
-        if target is None:
+        if target is None or not self.world.store.has_kind(target.kind):
             return self._elsewhere(question)
         method = question.method
         if target.subresource == "binding":
@@ -134,7 +142,7 @@ class KubeApi:
         raise no_such_method()
 
     def _elsewhere(self, question: Question) -> Answer:
-        document = DOCUMENTS.get(question.path)
+        document = self._document(question.path)
         if document is not None:
             return Answer(body=_encode(document))
         if question.path == f"{REVIEWS.root}/{REVIEWS.plural}" and question.method == "POST":
@@ -145,6 +153,10 @@ class KubeApi:
             raise no_such_path()
         text = "text/plain; charset=utf-8"
         return Answer(status=404, body=b"404 page not found\n", content_type=text)
+
+    def _document(self, path: str) -> Object | None:
+        installed = self.world.store.has_kind(NODE_SETS)
+        return (DOCUMENTS_WITH_NODE_SETS if installed else DOCUMENTS).get(path)
 
     def _collection(self, question: Question, target: RequestTarget) -> Answer | Subscription:
         if question.method == "GET":

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sunk_sync.embedded.kubernetes.store.kinds import KINDS, PODS, Kind
+from sunk_sync.embedded.kubernetes.store.kinds import KINDS, KNOWN_KINDS, PODS, Kind
 
 Json = dict[str, Any]
 VERSION = "v1.35.4"
@@ -26,12 +26,17 @@ _VERSION: Json = {
 }
 
 
-def _groups() -> tuple[str, ...]:
-    return (*sorted({kind.group for kind in KINDS if kind.group}), AUTHORIZATION)
+Kinds = tuple[Kind, ...]
 
 
-def _group(name: str) -> Json:
-    version = {"groupVersion": f"{name}/v1", "version": "v1"}
+def _groups(kinds: Kinds) -> dict[str, str]:
+    """Return the groups, each with its version."""
+    versions = {kind.group: kind.version for kind in kinds if kind.group}
+    return {**{name: versions[name] for name in sorted(versions)}, AUTHORIZATION: "v1"}
+
+
+def _group(name: str, of: str) -> Json:
+    version = {"groupVersion": f"{name}/{of}", "version": of}
     return {"name": name, "versions": [version], "preferredVersion": version}
 
 
@@ -76,30 +81,33 @@ _REVIEW: Json = {
 }
 
 
-def _listed(group: str) -> Json:
-    resources = [one for kind in KINDS if kind.group == group for one in _resources(kind)]
+def _listed(kinds: Kinds, group: str, *, version: str) -> Json:
+    resources = [one for kind in kinds if kind.group == group for one in _resources(kind)]
     if group == AUTHORIZATION:
         resources = [_REVIEW]
-    group_version = f"{group}/v1" if group else "v1"
+    group_version = f"{group}/{version}" if group else version
     listed = {"kind": "APIResourceList", "groupVersion": group_version, "resources": resources}
     return {"apiVersion": "v1", **listed} if group else listed
 
 
-def _documents() -> dict[str, Json]:
+def _documents(kinds: Kinds) -> dict[str, Json]:
+    groups = _groups(kinds)
     documents: dict[str, Json] = {
         "/version": _VERSION,
         "/api": {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []},
-        "/api/v1": _listed(""),
+        "/api/v1": _listed(kinds, "", version="v1"),
         "/apis": {
             "kind": "APIGroupList",
             "apiVersion": "v1",
-            "groups": [_group(name) for name in _groups()],
+            "groups": [_group(name, version) for name, version in groups.items()],
         },
     }
-    for name in _groups():
-        documents[f"/apis/{name}"] = {"kind": "APIGroup", "apiVersion": "v1", **_group(name)}
-        documents[f"/apis/{name}/v1"] = _listed(name)
+    for name, version in groups.items():
+        group = _group(name, version)
+        documents[f"/apis/{name}"] = {"kind": "APIGroup", "apiVersion": "v1", **group}
+        documents[f"/apis/{name}/{version}"] = _listed(kinds, name, version=version)
     return documents
 
 
-DOCUMENTS = _documents()
+DOCUMENTS = _documents(KINDS)
+DOCUMENTS_WITH_NODE_SETS = _documents(KNOWN_KINDS)

@@ -209,5 +209,16 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("Name", _name, wide=True),
     ),
     "Namespace": (_NAME, Column("Status", _at("status", "phase", default="")), _AGE),
+    "NodeSet": (
+        _NAME,
+        Column("Desired", _at("status", "desired", default="")),
+        Column("Current", _at("status", "replicas", default="")),
+        Column("Ready", _at("status", "ready", default="")),
+        Column("Registered", _at("status", "registered", default="")),
+        Column("Idle", _at("status", "idle", default="")),
+        Column("Allocated", _at("status", "allocated", default="")),
+        Column("Draining", _at("status", "draining", default="")),
+        _AGE,
+    ),
     "Lease": (_NAME, Column("Holder", _at("spec", "holderIdentity", default="")), _AGE),
 }

@@ -45,7 +45,7 @@ class Deletes:
         metadata = {**old["metadata"], "deletionTimestamp": self._clock.text(later_s=grace_s)}
         if place.kind is not NAMESPACES:
             metadata["deletionGracePeriodSeconds"] = grace_s
-        if place.kind is PODS:
+        if place.kind.has_generation:
             metadata["generation"] = metadata["generation"] + first
         marked = {**old, "metadata": metadata}
         if place.kind is NAMESPACES:

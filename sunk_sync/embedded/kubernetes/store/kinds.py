@@ -18,6 +18,7 @@ class Kind(Struct, frozen=True, kw_only=True):
     name: str
     plural: str
     group: str = ""
+    version: str = "v1"
     namespaced: bool = True
     has_status: bool = False
     short_names: tuple[str, ...] = ()
@@ -30,6 +31,8 @@ class Kind(Struct, frozen=True, kw_only=True):
     """Parts that a write to its status does not change."""
     creates_on_update: bool = False
     """A PUT creates the object if it does not exist."""
+    has_generation: bool = False
+    """metadata.generation counts the changes of its spec."""
     needs_version: bool = False
     """A PUT must contain the resourceVersion that it replaces."""
     blank: Mapping[str, Any] = {}
@@ -37,11 +40,11 @@ class Kind(Struct, frozen=True, kw_only=True):
 
     @property
     def api_version(self) -> str:
-        return f"{self.group}/v1" if self.group else "v1"
+        return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def root(self) -> str:
-        return f"/apis/{self.group}/v1" if self.group else "/api/v1"
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     @property
     def qualified(self) -> str:
@@ -118,6 +121,7 @@ PODS = Kind(
     },
     kept_by_main=("status",),
     kept_by_status=("spec",),
+    has_generation=True,
     blank={"spec": {"containers": None}, "status": {}},
 )
 EVENTS = Kind(
@@ -174,4 +178,22 @@ REVIEWS = Kind(
     blank={"spec": {}},
 )
 
+NODE_SETS = Kind(
+    name="NodeSet",
+    plural="nodesets",
+    group="sunk-sync.dev",
+    version="v1alpha1",
+    has_status=True,
+    short_names=("nset",),
+    categories=("slurm",),
+    fields=_PLACED,
+    kept_by_main=("status",),
+    kept_by_status=("spec",),
+    has_generation=True,
+    needs_version=True,
+)
+"""A custom resource: a cluster knows it only where it is installed."""
+
 KINDS = (NODES, PODS, EVENTS, NAMESPACES, LEASES)
+"""The kinds of every cluster."""
+KNOWN_KINDS = (*KINDS, NODE_SETS)

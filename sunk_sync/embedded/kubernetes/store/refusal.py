@@ -52,8 +52,10 @@ def not_found(kind: Kind, name: str) -> RefusalError:
     return RefusalError(404, "NotFound", message, details=_named(kind, name))
 
 
-def already_exists(kind: Kind, name: str) -> RefusalError:
+def already_exists(kind: Kind, name: str, *, ends: bool = False) -> RefusalError:
+    """`ends`: the object that has the name is being deleted."""
     message = f'{kind.qualified} "{name}" already exists'
+    message = f"object is being deleted: {message}" if ends else message
     return RefusalError(409, "AlreadyExists", message, details=_named(kind, name))
 
 

@@ -73,6 +73,7 @@ SHAPES: dict[str, Shape] = {
     "Event": _of(metadata=_METADATA, involvedObject=ATOMIC, related=ATOMIC),
     "Namespace": _of(metadata=_METADATA, status=_of(conditions=_TYPED)),
     "Lease": _of(metadata=_METADATA),
+    "NodeSet": _of(metadata=_METADATA),
     "SelfSubjectAccessReview": _of(metadata=_METADATA),
 }
 MERGE_KEYS = {"ports": "containerPort"}

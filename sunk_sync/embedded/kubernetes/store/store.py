@@ -84,6 +84,14 @@ class Store:
         self._listeners: dict[str, list[Listener]] = {plural: [] for plural in self._tables}
         self.on_restored: list[Callable[[], None]] = []
 
+    def install(self, kind: Kind) -> None:
+        """Take in a kind that comes later, as with a CustomResourceDefinition."""
+        self._tables[kind.plural] = Table()
+        self._listeners[kind.plural] = []
+
+    def has_kind(self, kind: Kind) -> bool:
+        return kind.plural in self._tables
+
     def get(self, kind: Kind, key: Key) -> Stored | None:
         return self._tables[kind.plural].rows.get(key)
 

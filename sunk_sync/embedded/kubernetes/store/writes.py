@@ -87,7 +87,7 @@ class Writes:
         if place.namespace:
             metadata["namespace"] = place.namespace
         metadata |= {"uid": self._new_uid(), "creationTimestamp": self._clock.text()}
-        if kind is PODS:
+        if kind.has_generation:
             metadata["generation"] = 1
         metadata |= {part: given[part] for part in apply.OWNED_METADATA if part in given}
         fresh = {**an_object, "metadata": metadata}
@@ -113,8 +113,10 @@ class Writes:
             raise RefusalError(403, "Forbidden", text, details=details)
 
     def _make(self, place: Place, made: Object) -> Stored:
-        if self._store.get(place.kind, place.key) is not None:
-            raise already_exists(place.kind, place.name)
+        standing = self._store.get(place.kind, place.key)
+        if standing is not None:
+            ends = "deletionTimestamp" in standing.an_object["metadata"]
+            raise already_exists(place.kind, place.name, ends=ends)
         if place.kind is PODS and made["spec"].get("nodeName"):
             made = self._placed(made, made["spec"]["nodeName"])
         return self._store.put(place.kind, place.key, an_object=admitted(place.kind, made))

@@ -33,10 +33,10 @@ STATES: Final = frozenset(FLAGS) | {
 }  # fmt: skip
 _SINCE_43: Final = frozenset({"POWER_DOWN_ASAP", "POWER_DOWN_FORCE"})
 _TEXTS: Final = frozenset({"comment", "extra", "gres", "reason"})
-_TAKEN: Final = frozenset(
-    {"address", "hostname", "cpu_bind", "resume_after", "reason_uid", "topology_str"}
-)
+_TAKEN: Final = frozenset({"address", "hostname", "cpu_bind", "resume_after", "reason_uid"})
 """Fields that the real slurmrestd reads and that have no effect here."""
+_TOPOLOGY_SINCE: Final = "v0.0.43"
+"""Older versions ignore it with a warning."""
 _ACTIVE: Final = {"features": "features", "features_act": "active_features"}
 
 
@@ -114,6 +114,8 @@ def _read_field(body: Body, name: str, value: Any, *, version: str) -> None:
         _read_text(body, name, value)
     elif name in _ACTIVE:
         _read_features(body, name, value)
+    elif name == "topology_str" and version >= _TOPOLOGY_SINCE:
+        _read_text(body, "topology", value)
     elif name == "weight":
         _read_weight(body, value)
     elif name not in _TAKEN:

@@ -39,7 +39,9 @@ def node_record(node: Node, version: str, *, memory: Memory) -> bytes:
     known = node.slurmd_start_s > 0
     partitions = tuple(partitions_of(node.name, memory))
     fixed = _fixed(node.spec, _Place(version, memory.release.name, partitions, known))
-    return fixed + msgspec.json.encode(_changing(node, memory.release))[1:]
+    topology = {"topology": node.topology} if version > "v0.0.42" else {}
+    changing = {**topology, **_changing(node, memory.release)}
+    return fixed + msgspec.json.encode(changing)[1:]
 
 
 class _Place(Struct, frozen=True):
@@ -107,7 +109,6 @@ def _by_version(version: str) -> Shape:
         **({"external_sensors": {}, "power": {}} if version < "v0.0.45" else {}),
         **({"tres_weighted": 0.0} if version < "v0.0.45" else {"suspend_time": INFINITE}),
         **({"tls_cert_last_renewal": _ZERO, "cert_flags": []} if version > "v0.0.42" else {}),
-        **({"topology": ""} if version > "v0.0.42" else {}),
     }
 
 

@@ -15,6 +15,8 @@ Base = Literal["IDLE", "DOWN", "UNKNOWN", "FUTURE"]
 
 DEAF: Final = "NOT_RESPONDING"
 INVALID_REG: Final = "INVALID_REG"
+DYNAMIC: Final = "DYNAMIC_NORM"
+"""A slurmd made the record when it registered (`slurmd -Z`)."""
 REBOOTING: Final = frozenset({"REBOOT_REQUESTED", "REBOOT_ISSUED"})
 POWER: Final = frozenset(
     {"POWER_DOWN", "POWERING_DOWN", "POWERED_DOWN", "POWER_UP", "POWERING_UP", "POWER_DRAIN"}
@@ -45,6 +47,8 @@ class NodeSpec(Struct, frozen=True, kw_only=True):
     address: str = "127.0.0.1"
     hostname: str = "localhost"
     port: int = 6818
+    topology: str = ""
+    """For example `tree:root:s1`, as a dynamic node gives it when it registers."""
 
 
 class Node(Struct, frozen=True, kw_only=True):
@@ -62,6 +66,7 @@ class Node(Struct, frozen=True, kw_only=True):
     active_features: tuple[str, ...] = ()
     weight: int = 1
     gres: str = ""
+    topology: str = ""
     running: int = 0
     ending: int = 0
     cpus_used: int = 0
@@ -84,11 +89,12 @@ class Node(Struct, frozen=True, kw_only=True):
 def new_node(spec: NodeSpec, *, dynamic: bool = False) -> Node:
     return Node(
         spec=spec,
-        flags=frozenset({"DYNAMIC_NORM"} if dynamic else ()),
+        flags=frozenset({DYNAMIC} if dynamic else ()),
         features=spec.features,
         active_features=spec.features,
         weight=spec.weight,
         gres=spec.gres,
+        topology=spec.topology,
     )
 
 

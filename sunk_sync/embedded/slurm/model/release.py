@@ -73,6 +73,7 @@ INVALID_USER: Final = SlurmError(2010, "Invalid user id")
 NOT_DYNAMIC: Final = _INVALID_STATE
 BUSY_NODES: Final = SlurmError(2016, "Requested nodes are busy")
 FEATURES: Final = SlurmError(2031, "Active features not subset of available features")
+NO_TOPOLOGY: Final = SlurmError(2178, "Requested topology configuration is not available")
 INVALID_JOB: Final = SlurmError(2017, "Invalid job id specified")
 JOB_DONE: Final = SlurmError(2021, "Job/step already completing or completed")
 INVALID_PARTITION: Final = SlurmError(2000, "Invalid partition name specified")

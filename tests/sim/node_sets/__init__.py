@@ -1,0 +1,1 @@
+"""NodeSets in the simulator: scenarios, crash points and seeds."""
