@@ -19,7 +19,11 @@ Template = Callable[..., str]
 HEADER = "# Made by `python -m tools.manifests` from deploy/helm/sunk-sync. Do not edit.\n"
 ALL_PODS = "all-pods.yaml"
 LOCK = "lock.yaml"
-NODE_SETS = {"nodesets.yaml": "roles.yaml", "nodesets-crd.yaml": "crd.yaml"}
+NODE_SETS = {
+    "nodesets.yaml": "roles.yaml",
+    "nodesets-crd.yaml": "crd.yaml",
+    "nodesets-objects.yaml": "objects.yaml",
+}
 """Template → file in deploy/nodesets."""
 _SOURCE = re.compile(r"^---\n# Source: sunk-sync/templates/(\S+)\n", re.MULTILINE)
 _HELM_ONLY = re.compile(

@@ -131,7 +131,7 @@ WRONG: dict[str, tuple[Object, str]] = {
     "long name": (node_set("x" * 51), STANDARD),
     "dot in the name": (
         node_set("a.b", podNamePrefix="a"),
-        "metadata.name: Invalid value: the name of the NodeSet is the subdomain of its Pods",
+        "metadata.name: Invalid value: the name of the NodeSet is a label of its Pods and a",
     ),
     "capital prefix": (node_set(podNamePrefix="GPU"), PREFIX),
     "prefix with a hyphen at its end": (node_set(podNamePrefix="gpu-"), PREFIX),

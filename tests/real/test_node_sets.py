@@ -44,7 +44,7 @@ def test_pods_are_made_register_and_are_counted_N1_N2(farm: Farm) -> None:
     assert one["features"][0] == "cpu"
     assert one["features"][1].startswith("k8s.")
     pod = farm.pods_of()["cpu-2"]
-    assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("cpu-2", "cpu")
+    assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("cpu-2", "slurm-nodes")
 
 
 def test_idle_pods_go_at_once_and_busy_ones_when_their_jobs_have_ended_N6_N7_N8_N10(

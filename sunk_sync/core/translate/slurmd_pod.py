@@ -15,6 +15,8 @@ from sunk_sync.core.translate.slurmd_options import conf_of
 
 COMPONENT_LABEL = "app.kubernetes.io/component"
 SLURMD = "slurmd"
+SUBDOMAIN = "slurm-nodes"
+"""Name of the headless Service that the chart makes. Slurm has each name once, so one serves all."""
 TOLERATED = (
     "node.kubernetes.io/unschedulable",
     "node.kubernetes.io/not-ready",
@@ -31,7 +33,7 @@ def slurmd_pod(spec: NodeSet, plan: Plan, *, name: str, node_name: str = "") -> 
     metadata = template.get("metadata") or {}
     pod = dict(template.get("spec") or {})
     pod["hostname"] = name
-    pod["subdomain"] = spec.name
+    pod["subdomain"] = SUBDOMAIN
     pod["tolerations"] = [*(pod.get("tolerations") or ()), *_tolerations()]
     if node_name:
         pod["affinity"] = _pinned(pod.get("affinity") or {}, node_name)
