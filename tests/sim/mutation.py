@@ -12,11 +12,17 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from tests.sim.mutants import deciding, doing, leading, working
+from tests.sim.mutants import deciding, doing, keeping, leading, working
 from tests.sim.mutants.mutant import Mutant
 
 ROOT = Path(__file__).parent.parent.parent
-CATALOGUE = (*deciding.MUTANTS, *doing.MUTANTS, *working.MUTANTS, *leading.MUTANTS)
+CATALOGUE = (
+    *deciding.MUTANTS,
+    *doing.MUTANTS,
+    *working.MUTANTS,
+    *leading.MUTANTS,
+    *keeping.MUTANTS,
+)
 LIMIT_S = 400.0
 SUITES = (
     ("rules", ("tests/core/rules",)),
@@ -27,11 +33,17 @@ SUITES = (
     ("stories", ("tests/sim/test_crash_points.py", "-k", "ends_as")),
     ("seeds", ("tests/sim/test_seeds.py", "-k", "every_seed")),
     ("stories of Pods", ("tests/sim/workloads/test_stories.py", "-k", "ends_as")),
+    ("stories of NodeSets", ("tests/sim/node_sets/test_stories.py", "-k", "ends_as")),
     ("hooks", ("tests/server/test_hooks.py", "tests/server/test_tokens.py")),
     ("wire", ("tests/kube", "tests/slurm")),
     ("election", ("tests/service/test_election.py",)),
     ("seeds of replicas", ("tests/sim/replicas/test_replicas.py", "-k", "every_seed")),
     ("seeds of Pods", ("tests/sim/workloads/test_stories.py", "-k", "every_seed")),
+    ("seeds of NodeSets", ("tests/sim/node_sets/test_stories.py", "-k", "every_seed")),
+    (
+        "crash points of NodeSets",
+        ("tests/sim/node_sets/test_stories.py", "-k", "after_a_kill"),
+    ),
     ("crash points", ("tests/sim/test_crash_points.py",)),
 )
 """Suites in the order of their use, the fastest first."""

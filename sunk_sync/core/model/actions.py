@@ -253,13 +253,15 @@ class Condemn(Struct, frozen=True, gc=False):
 
 
 class DeletePod(Struct, frozen=True, gc=False):
-    """Delete a condemned Pod of a NodeSet, if it still is as `drained` and `why` say (N8)."""
+    """Delete a condemned Pod of a NodeSet, if it still is as the action says (N8)."""
 
     reference: Reference
     why: str
     """Its annotation pending-deletion."""
     drained: bool
     """It must have the annotation drained: its record was read idle after the drain."""
+    unbound: bool = False
+    """It must be on no Node: slurmd never started."""
 
 
 class ClearPod(Struct, frozen=True, gc=False):

@@ -18,6 +18,7 @@ from sunk_sync.core.translate.node_set import plan_of
 from sunk_sync.core.views.node_set import leaves
 
 NOTHING: Set[str] = frozenset()
+NEVER = float("-inf")
 
 
 class NodeSetIndex:
@@ -44,6 +45,10 @@ class NodeSetIndex:
         """Host → number of Pods of NodeSets that claim it."""
         self._unregistered: set[str] = set()
         """Hosts with a Pod of a NodeSet and without a record: each read of Slurm concerns them."""
+        self._deleting: set[str] = set()
+        """NodeSets that are being deleted: each read of Slurm concerns them."""
+        self._emptied_s: dict[str, float] = {}
+        """UID of a NodeSet → when its last Pod went."""
 
     def plan(self, spec: NodeSet) -> Plan:
         return plan_of(spec, self._configuration)
@@ -110,15 +115,22 @@ class NodeSetIndex:
         return [name for name in records if f"{spec.namespace}/{name}" not in pods]
 
     def slurm_was_read(self) -> set[Key]:
-        return set(map(host_key, self._unregistered))
+        return {*map(host_key, self._unregistered), *map(node_set_key, self._deleting)}
+
+    def emptied_s(self, spec: NodeSet) -> float:
+        """Return when this process saw the last Pod of this NodeSet go; NEVER: it saw none go."""
+        return self._emptied_s.get(spec.uid, NEVER)
 
     def node_set_changed(self, before: NodeSet | None, after: NodeSet | None) -> set[Key]:
         if before is not None:
             self._by_uid.pop(before.uid, None)
+            self._deleting.discard(before.key)
             self._by_digest.pop(self.plan(before).stamp.node_set, None)
             self._by_prefix[before.prefix].discard(before.key)
         if after is not None:
             self._by_uid[after.uid] = after.key
+            if after.deleting:
+                self._deleting.add(after.key)
             self._by_digest[self.plan(after).stamp.node_set] = after.key
             self._by_prefix[after.prefix].add(after.key)
         row = after or before
@@ -131,6 +143,7 @@ class NodeSetIndex:
                 del self._by_prefix[row.prefix]
         if after is None and before is not None:
             self.failures.forget(before.key)
+            self._emptied_s.pop(before.uid, None)
         return keys
 
     def records_of(self, spec: NodeSet) -> Set[str]:
@@ -144,6 +157,8 @@ class NodeSetIndex:
             self._drop(before)
         if after is not None and after.owner:
             self._add(after)
+        if before is not None and before.owner in self._by_uid and before.owner not in self._pods:
+            self._emptied_s[before.owner] = now
         keys: set[Key] = set()
         for row in filter(None, (before, after)):
             keys.update(self._keys_of(row))

@@ -34,6 +34,8 @@ class NodeSetSnapshots:
             kube_listed=index.slurmd_pods.listed and index.node_sets.listed,
             slurm_listed=index.slurm_nodes.listed,
             blind=index.slurm_nodes.blind,
+            slurm_read_s=index.slurm_nodes.agreed_s,
+            emptied_s=index.emptied_s(spec),
         )
 
     def home(self, slurm_node: SlurmNode | None, last_seen: LastSeen) -> Home | None:

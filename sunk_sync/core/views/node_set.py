@@ -67,6 +67,10 @@ class NodeSetView(Struct, frozen=True, kw_only=True, gc=False):
     slurm_listed: bool = False
     blind: bool = False
     """sunk-sync could not read Slurm for a minute."""
+    slurm_read_s: float = 0.0
+    """Start of the latest complete read of all Slurm nodes."""
+    emptied_s: float = float("-inf")
+    """When the last Pod went."""
 
 
 def condemnation(cause: Cause, spec: NodeSet) -> str:

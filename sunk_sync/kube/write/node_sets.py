@@ -122,6 +122,8 @@ class NodeSetPush:
 
 def _why_not(action: PodEnd, pod: SlurmdPod) -> str:
     """Return why the Pod as read must not be deleted, or empty."""
+    if not pod.owner:
+        return "its NodeSet has left it alone"
     if isinstance(action, ClearPod):
         return "" if pod.finished else "it lives"
     if isinstance(action, RemakePod):
@@ -130,6 +132,8 @@ def _why_not(action: PodEnd, pod: SlurmdPod) -> str:
         return "its deletion was taken back"
     if action.drained and not pod.drained:
         return "it is not drained any more"
+    if action.unbound and pod.node_name:
+        return f"it is on Node {pod.node_name} now"
     return ""
 
 

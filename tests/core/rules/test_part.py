@@ -83,6 +83,14 @@ def test_a_pod_that_never_registered_ends_after_a_later_listing_N8() -> None:
     assert [one.drained for one in parted(core, "cpu-0")] == [False]
 
 
+@pytest.mark.parametrize("state", ["DOWN", "UNKNOWN+NOT_RESPONDING", "IDLE"])
+def test_a_pod_on_no_node_ends_whatever_is_left_of_an_older_one_N8_S13(state: str) -> None:
+    """A record that is DOWN cannot be drained, so the Pod would wait for ever."""
+    core = Core(node_set(0), set_pod(0, pending_deletion=IN, ready=False, node_name=""),
+                record(0, state))  # fmt: skip
+    assert [(one.drained, one.unbound) for one in parted(core, "cpu-0")] == [(False, True)]
+
+
 def test_a_pod_that_has_ended_is_removed_N21() -> None:
     failed = set_pod(0, finished=True, ready=False, failed="OutOfcpu")
     assert len(wants(Core(node_set(1), failed), ClearPod)) == 1
@@ -146,6 +154,17 @@ def test_a_record_stays_if_its_pod_may_have_been_made_since_the_proof_N10() -> N
     assert forgotten(core, "cpu-0")
     core.see(GetResult("Pod", pod.namespace, pod.name, "unknown", "", core.now + 1))
     assert not forgotten(core, "cpu-0")
+
+
+def test_a_nodeset_is_freed_after_a_listing_that_is_younger_than_its_last_pod_N23() -> None:
+    """The Pod may have registered since the last listing: its record would stay for ever."""
+    pod = set_pod(0)
+    core = Core(node_set(deleting=True), pod)
+    core.wait(1.0)
+    core.see(deleted("slurmd_pods", pod))
+    assert not wants(core, SetFinalizer)
+    core.see_listing("slurm_nodes", after_s=1.0)
+    assert [one.held for one in wants(core, SetFinalizer)] == [False]
 
 
 def test_a_record_stays_while_slurm_cannot_be_read_N10_N24() -> None:

@@ -27,6 +27,8 @@ READY_S: Final = 10.0
 """A Pod is ready for so long before its missing record counts (N3)."""
 BLIND_S: Final = 65.0
 """After this time without an answer of Slurm nothing is condemned (N24)."""
+PUSH_S: Final = 20.0
+"""With faults, the reads before a write can last for so long."""
 REMAKE_S: Final = 1.0
 """Shortest pause before a Pod that failed is made again (N21)."""
 
@@ -208,6 +210,8 @@ class NodeSetChecks:
             self._break("foreign", f"Pod {name}: the pending deletion of a user was changed")
         if words.PENDING_DELETION not in words.annotations_of(now):
             return
+        if not owner_of(now) and self._past.is_recent(self._past.slots[name].left_s):
+            return
         cause, versions = truth.condemned_for(now), self._past.versions(owner_of(now))
         if not cause or not versions:
             self._break("no cause", f"Pod {name} is condemned for {cause!r}")
@@ -237,19 +241,28 @@ class NodeSetChecks:
         )
         if len(stay) + lately < fewest:
             self._break("too few", f"Pod {name_of(pod)} goes, {len(stay)} of {fewest} stay")
+        self._check_order(pod, pods, fewest=fewest)
+
+    def _check_order(self, pod: Object, pods: list[Object], *, fewest: int) -> None:
+        """N6: a busy one goes only if all others must go too, in whatever order."""
+        name, past = name_of(pod), self._past
+        record = self._worlds.slurm.nodes.get(name)
+        if record is None or not record.running or not past.was_useful(name):
+            return
+        if "DRAIN" in record.flags or past.is_recent(past.touched_s.get(name)):
+            return
+        living = [one for one in pods if not words.is_terminating(one)]
+        cheaper = [one for one in living if one is not pod and not self._is_busy(one)]
+        if len(living) - fewest > len(cheaper):
+            return
+        for other in filter(_stays, cheaper):
+            idle_s = past.slots[name_of(other)].idle_s
+            if idle_s is not None and not past.is_recent(idle_s):
+                self._break("order", f"{name} goes with a job, {name_of(other)} is idle")
+
+    def _is_busy(self, pod: Object) -> bool:
         record = self._worlds.slurm.nodes.get(name_of(pod))
-        if (
-            record is None
-            or not truth.is_at_work(record)
-            or not self._past.was_useful(name_of(pod))
-        ):
-            return
-        if "DRAIN" in record.flags or self._past.is_recent(self._past.touched_s.get(record.name)):
-            return
-        for other in stay:
-            idle_s = self._past.slots[name_of(other)].idle_s
-            if idle_s is not None and not self._past.is_recent(idle_s) and not record.ending:
-                self._break("order", f"{name_of(pod)} goes with a job, {name_of(other)} is idle")
+        return record is not None and truth.is_at_work(record) and not truth.condemned_for(pod)
 
     def _check_replaced(self, pod: Object, cause: str, versions: list[Object]) -> None:
         """N4, N12: it is outdated or stale, and the budget allows it."""
@@ -295,8 +308,9 @@ class NodeSetChecks:
         pod = self._past.pod(name)
         if pod is None or not owner_of(pod) or present is None:
             return
-        ready_s = self._past.slots[name].ready_s
-        if ready_s is not None and ready_s < present.sent_s:
+        slot, push_s = self._past.slots[name], PUSH_S if self._past.lossy else 0.05
+        ready = slot.ready_s is not None and slot.ready_s < present.sent_s
+        if ready and slot.made_s < present.sent_s - push_s:
             self._break("living pod", f"the record {name} was deleted under its Pod")
         self._excuse("a late deletion of a record")
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from sunk_sync.embedded.slurm.model.node import Node
 from tests.sim import words
 from tests.sim.node_sets import truth
-from tests.sim.node_sets.truth import NAMESPACE, name_of
+from tests.sim.node_sets.truth import NAMESPACE, name_of, owner_of
 from tests.sim.words import Object
 from tests.sim.worlds import US, Worlds
 
@@ -33,7 +33,7 @@ class Slot(Struct):
     made_s: float = -1e9
     """When sunk-sync made its last Pod."""
     failed_s: float = -1e9
-    """When the last Pod of this name that had failed went."""
+    """When sunk-sync last deleted a Pod of this name that had failed."""
     left_s: float = -1e9
     """When others last began to end its Pod."""
     condemned_s: float = -1e9
@@ -61,6 +61,11 @@ class Past:
         self.read_s: dict[int, float] = {}
         """Life → when it last got an answer about Slurm nodes."""
 
+    @property
+    def lossy(self) -> bool:
+        """Whether there are faults."""
+        return self.window_s > DOUBT_S
+
     def is_recent(self, at_s: float | None) -> bool:
         return at_s is not None and at_s >= self._worlds.now_s - self.window_s
 
@@ -84,7 +89,9 @@ class Past:
         ends = words.is_terminating(now) or gone
         if author != US and ends and not (before is not None and words.is_terminating(before)):
             slot.left_s = now_s
-        if gone and now["status"].get("phase") == "Failed":
+        if before is not None and owner_of(before) != owner_of(now):
+            slot.left_s = now_s
+        if author == US and ends and now["status"].get("phase") == "Failed":
             slot.failed_s = now_s
         key = words.PENDING_DELETION
         asked = {words.annotations_of(one).get(key) for one in (before, now) if one is not None}
@@ -133,8 +140,7 @@ class Past:
 
     def is_in_doubt(self, slot: Slot) -> bool:
         """Whether a condemnation got no answer, so that sunk-sync may choose again."""
-        lost = self.window_s > DOUBT_S
-        return lost and slot.condemned_s >= self._worlds.now_s - DOUBT_S
+        return self.lossy and slot.condemned_s >= self._worlds.now_s - DOUBT_S
 
     def named_as(self, node_set: Object) -> dict[str, Slot]:
         """Return what is remembered of all Pods of the NodeSet, also of those that are gone."""

@@ -9,6 +9,7 @@ from sunk_sync.embedded.slurm.model.job import JobRequest
 from sunk_sync.embedded.slurm.model.node import NodeSpec
 from sunk_sync.embedded.slurm.node_update import Update
 from tests.sim import words
+from tests.sim.breaking import delay
 from tests.sim.node_sets import makers
 from tests.sim.node_sets.stage import NodeSetScenario, NodeSetStage
 from tests.sim.node_sets.truth import NAMESPACE
@@ -147,6 +148,27 @@ SCENARIOS: Mapping[str, NodeSetScenario] = {
     ),
     "all go at once and come back at once": story(
         "N8 N9", (1, make(2)), (20, scale(0)), (0.05, scale(2)), cpu_0=IDLE, cpu_1=IDLE
+    ),
+    "replicas rise while a deletion is on its way": story(
+        "N8 N9",
+        (1, make(2)),
+        (20, delay("DELETE", "/pods/cpu-1", out_s=7)),
+        (0, scale(1)),
+        (5, scale(2)),
+        cpu_0=IDLE,
+        cpu_1=IDLE,
+    ),
+    "replicas fall while a Pod finds no Node": story(
+        "N8 S13",
+        (1, make(5)),
+        (20, delete_pod("cpu-4")),
+        (0.02, lambda stage: stage.kube.remove_node("k5")),
+        (30, update("cpu-4", state="DOWN", reason="dead")),
+        (10, scale(4)),
+        cpu_0=IDLE,
+        cpu_1=IDLE,
+        cpu_2=IDLE,
+        cpu_3=IDLE,
     ),
     "a waiting job requires a record": story(
         "N10",

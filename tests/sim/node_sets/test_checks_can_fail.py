@@ -293,7 +293,8 @@ BROKEN: dict[str, Broken] = {
         "others have the names of two slots", {"twins", "stale record"},
     ),
     "a Pod of others is deleted (N29)": (
-        [(HOST, "part", _ends_of_others)], "a Pod of others is asked to leave", {"foreign pod"},
+        [(HOST, "part", _ends_of_others), (writer, "_why_not", _empty)],
+        "a Pod of others is asked to leave", {"foreign pod"},
     ),
     "a record of others is deleted (N10)": (
         [(decide.HOST_RULES, "forget", _forgets_unstamped),

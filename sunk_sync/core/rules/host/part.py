@@ -10,22 +10,25 @@ from sunk_sync.core.views.node_set import cause_of
 
 
 def part(host: Host, *_: Configuration | float) -> Ruling:
-    """Delete a condemned Pod that is drained or never registered.
+    """Delete a condemned Pod that is drained, never registered, or on no Node.
 
     `drained` is the proof of the rule `retire`: a read that began after the drain showed no job. A
     Pod without a record in Slurm runs no job, if a listing shows so that began after the newest
-    facts about the Pod.
+    facts about the Pod. One that is on no Node never started slurmd, and its name may have a record
+    from before that is DOWN and cannot be drained (S13).
     """
     pod = host.pod
     if pod is None or pod.terminating or host.blind or cause_of(pod) is None:
         return QUIET
+    if not pod.node_name:
+        return _delete(pod, "on no Node", unbound=True)
     if host.slurm_node is not None:
         return _drained(host, pod)
     if not host.slurm_listed:
         return QUIET
     if host.slurm_read_s <= host.pod_changed_s:
         return Ruling(because="waiting for a listing of Slurm nodes")
-    return _delete(pod, "never registered in Slurm", drained=False)
+    return _delete(pod, "never registered in Slurm")
 
 
 def _drained(host: Host, pod: SlurmdPod) -> Ruling:
@@ -38,9 +41,9 @@ def _drained(host: Host, pod: SlurmdPod) -> Ruling:
     return _delete(pod, "drained and idle", drained=True)
 
 
-def _delete(pod: SlurmdPod, state: str, *, drained: bool) -> Ruling:
+def _delete(pod: SlurmdPod, state: str, *, drained: bool = False, unbound: bool = False) -> Ruling:
     why = pod.pending_deletion or ""
     return Ruling(
-        (DeletePod(reference_of(pod), why, drained=drained),),
+        (DeletePod(reference_of(pod), why, drained=drained, unbound=unbound),),
         f"Pod {pod.namespace}/{pod.name} ends ({why}): {state}",
     )

@@ -8,7 +8,10 @@ from sunk_sync.core.views.node_set import NodeSetView
 
 
 def finalize(view: NodeSetView, *_: Configuration | float) -> Ruling:
-    """Set the finalizer before the first Pod is made; remove it after the last record is gone."""
+    """Set the finalizer before the first Pod is made; remove it after the last record is gone.
+
+    The last Pod may have registered a moment before it went, so an older listing proves nothing.
+    """
     spec = view.spec
     if not spec.deleting:
         if spec.held:
@@ -21,6 +24,8 @@ def finalize(view: NodeSetView, *_: Configuration | float) -> Ruling:
     left = 0 if spec.orphan else len(view.slots) + view.records_left
     if left:
         return Ruling(because=f"{spec.path} is deleted: {left} Pods and records are left")
+    if not spec.orphan and view.slurm_read_s <= view.emptied_s:
+        return Ruling(because=f"{spec.path} is deleted: waiting for a listing of Slurm nodes")
     return Ruling(
         (SetFinalizer(reference_of(spec), held=False),), f"{spec.path} is deleted: nothing is left"
     )

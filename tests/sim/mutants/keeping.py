@@ -1,0 +1,113 @@
+"""Defects of NodeSets: which slurmd Pods and records are made, kept and ended."""
+
+from tests.sim.mutants.mutant import Mutant
+
+CONDEMN, POPULATE = "core/rules/node_set/condemn.py", "core/rules/node_set/populate.py"
+FINALIZE = "core/rules/node_set/finalize.py"
+PART, FORGET, ENROL = (
+    "core/rules/host/part.py",
+    "core/rules/host/forget.py",
+    "core/rules/host/enrol.py",
+)
+VIEW, INDEX = "core/views/node_set.py", "core/node_sets/index.py"
+PUSH, RECORDS = "kube/write/node_sets.py", "slurm/write/records.py"
+PRECONDITION = "slurm/write/precondition.py"
+
+
+def _mutant(name: str, path: str, old: str, new: str, story: str) -> Mutant:
+    return Mutant(name=name, story=story, path=path, old=old, new=new)
+
+
+MUTANTS = (
+    _mutant(
+        "new Pods are made beside condemned ones", VIEW,
+        'return pod.terminating and cause_of(pod) in ("scale-in", "deletion")',
+        'return cause_of(pod) in ("scale-in", "deletion")',
+        "An autoscaler changed its mind: twelve new Pods were made and deleted at once.",
+    ),
+    _mutant(
+        "a scale-in widens the budget of an update", CONDEMN,
+        "        if not _is_replaced(slot) and _costs(slot):",
+        "        if cause_of(slot.pod) is None and _costs(slot):",
+        "Replicas fell and rose during an update, and half of the nodes were replaced at once.",
+    ),
+    _mutant(
+        "busy Pods go before idle ones", CONDEMN,
+        "        is_slot_busy(slot),\n        -slot.ordinal,",
+        "        not is_slot_busy(slot),\n        -slot.ordinal,",
+        "Three idle nodes stayed, and the one with the long job was drained.",
+    ),
+    _mutant(
+        "Pods that never came up do not count", CONDEMN,
+        "    left = budget(spec) - spec.replicas + sum("
+        "is_available(one, spec, now=now) for one in kept)",
+        "    left = budget(spec)",
+        "A wrong image was rolled out to all nodes, one after the other.",
+    ),
+    _mutant(
+        "a Pod goes with its job", PART,
+        "    if not is_drained(record.state) or is_busy(record.state):\n        return QUIET\n",
+        "",
+        "A drain was lifted by hand, a job started, and the Pod was deleted under it.",
+    ),
+    _mutant(
+        "a deletion ignores what changed meanwhile", PUSH,
+        "deletion(action.reference, version=int(read.order))",
+        "deletion(action.reference)",
+        "Replicas rose between the read and the deletion.",
+    ),
+    _mutant(
+        "an older read proves that no Pod was made", PUSH,
+        "            return replace(outcome, seen=(perhaps,))",
+        "            return outcome",
+        "The simulator's seed 9300004: a record was deleted under its living Pod.",
+    ),
+    _mutant(
+        "a record is deleted on an absent row alone", FORGET,
+        '    if read is None or read.found != "no":',
+        "    if False:",
+        "The selector was wrong for a minute, and all idle nodes left Slurm.",
+    ),
+    _mutant(
+        "a Pod is made beside a record of another shape", POPULATE,
+        "    if record.stamp.shape != view.plan.stamp.shape:",
+        "    if False:",
+        "slurmd came back with more memory, and Slurm kept the old number.",
+    ),
+    _mutant(
+        "a record that a job requires is deleted", RECORDS,
+        "        if job := required.get(action.slurm_node):",
+        "        if (job := required.get(action.slurm_node)) and job < 0:",
+        "The job waited for a week, and failed at the next reconfigure.",
+    ),
+    _mutant(
+        "a lost record is noticed at once", ENROL,
+        "    due_s = first_s + AGREED_S\n    if now < due_s:",
+        "    due_s = 0.0\n    if now < due_s:",
+        "Each new Pod was deleted before its slurmd had registered.",
+    ),
+    _mutant(
+        "a NodeSet is let go while records are left", FINALIZE,
+        "    left = 0 if spec.orphan else len(view.slots) + view.records_left",
+        "    left = 0 if spec.orphan else len(view.slots)",
+        "The NodeSet was gone, and its nodes stayed in Slurm as DOWN for ever.",
+    ),
+    _mutant(
+        "a Pod that failed is made again at once", POPULATE,
+        "    return failures.last_s + min(pause_s, LONGEST_PAUSE_S)",
+        "    return failures.last_s",
+        "A Node out of memory evicted the Pod forty times a second.",
+    ),
+    _mutant(
+        "features of others are removed", PRECONDITION,
+        "        features=_joined(of_others(node.features, mark), wanted),",
+        "        features=_joined((), wanted),",
+        "The partition that an administrator had built on a feature was empty.",
+    ),
+    _mutant(
+        "names in use are given again", INDEX,
+        "            if name not in used:",
+        "            if name not in used or ordinal == 0:",
+        "The API server refused the same Pod for an hour, and the NodeSet never grew.",
+    ),
+)  # fmt: skip
