@@ -16,7 +16,7 @@ from sunk_sync.core.translate.slurmd_options import conf_of
 COMPONENT_LABEL = "app.kubernetes.io/component"
 SLURMD = "slurmd"
 SUBDOMAIN = "slurm-nodes"
-"""Name of the headless Service that the chart makes. Slurm has each name once, so one serves all."""
+"""The headless Service that the chart makes. Slurm has each name once, so one serves all."""
 TOLERATED = (
     "node.kubernetes.io/unschedulable",
     "node.kubernetes.io/not-ready",

@@ -21,8 +21,7 @@ def _mutant(name: str, path: str, old: str, new: str, story: str) -> Mutant:
 MUTANTS = (
     _mutant(
         "new Pods are made beside condemned ones", VIEW,
-        'return pod.terminating and cause_of(pod) in ("scale-in", "deletion")',
-        'return cause_of(pod) in ("scale-in", "deletion")',
+        "return pod.terminating and cause_of(pod) in", "return cause_of(pod) in",
         "An autoscaler changed its mind: twelve new Pods were made and deleted at once.",
     ),
     _mutant(
@@ -39,9 +38,9 @@ MUTANTS = (
     ),
     _mutant(
         "Pods that never came up do not count", CONDEMN,
-        "    left = budget(spec) - spec.replicas + sum("
+        "    left = budget - view.desired + sum("
         "is_available(one, spec, now=now) for one in kept)",
-        "    left = budget(spec)",
+        "    left = budget",
         "A wrong image was rolled out to all nodes, one after the other.",
     ),
     _mutant(
