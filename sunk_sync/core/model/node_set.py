@@ -22,7 +22,7 @@ EVERY_NODE: Final = 1 << 30
 
 Cause = Literal["scale-in", "update", "registration", "deletion", "node-mismatch"]
 """Why a Pod must go. registration: its record has another shape than the Pod (N4). node-mismatch:
-its Node is gone, or does not match the template any more (N17)."""
+its Node does not match the template any more (N17)."""
 
 
 class Stamp(Struct, frozen=True, gc=False):

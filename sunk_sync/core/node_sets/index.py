@@ -63,7 +63,7 @@ class NodeSetIndex:
         used = self._names(spec, self.pods_of(spec))
         names = {
             *self.matches.wanted(spec),
-            *[one for one in used if self.matches.keeps(spec, one)],
+            *[one for one in used if not self.matches.rejects(spec, one)],
         }
         return min(spec.replicas, len(names))
 
@@ -98,7 +98,7 @@ class NodeSetIndex:
     def _names_of_free_nodes(self, spec: NodeSet) -> Sequence[str]:
         used = self._names(spec, self.pods_of(spec))
         staying = self._names(spec, self._staying.get(spec.uid, NOTHING))
-        kept = [name for name in staying if self.matches.keeps(spec, name)]
+        kept = [name for name in staying if not self.matches.rejects(spec, name)]
         missing = max(self.desired(spec) - len(kept), 0)
         return [one for one in self.matches.wanted(spec) if one not in used][:missing]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from sunk_sync.core.model.facts import Node
+from sunk_sync.core.model.facts import Node, SlurmdPod
 from sunk_sync.core.model.node_set import NodeSet
 from sunk_sync.core.model.pod_spec import PodSpec, Toleration
 from sunk_sync.core.tables.table import Table
@@ -55,9 +55,23 @@ class NodeMatches:
     def wants(self, spec: NodeSet, name: str) -> bool:
         return name in self._of[spec.key].wanted
 
-    def keeps(self, spec: NodeSet, name: str) -> bool:
-        """Whether a Pod of this name may stay if it exists."""
-        return name in self._of[spec.key].nodes_of
+    def rejects(self, spec: NodeSet, name: str) -> bool:
+        """Whether the Node for the Pod of this name is known and does not match.
+
+        A missing Node proves nothing. If it is gone, Kubernetes ends its Pods, and until then the
+        rule `drain` looks for the evidence (S8).
+        """
+        members = self._of[spec.key]
+        return name in members.rejecting and name not in members.nodes_of
+
+    def is_misplaced(self, spec: NodeSet, pod: SlurmdPod) -> bool:
+        """Whether the Pod must go. One that was not bound yet has nothing to lose."""
+        lost = not pod.node_name and not self.nodes_of(spec, pod.name)
+        return lost or self.rejects(spec, pod.name)
+
+    @property
+    def listed(self) -> bool:
+        return self._nodes.listed
 
     def nodes_of(self, spec: NodeSet, name: str) -> Sequence[str]:
         """Return the Nodes that give a Pod this name; several names can be cut to one."""
@@ -73,6 +87,8 @@ class Members:
         """Names of the Pods that should exist."""
         self.nodes_of: defaultdict[str, set[str]] = defaultdict(set)
         """Name of a Pod → Nodes where it may be."""
+        self.rejecting: defaultdict[str, set[str]] = defaultdict(set)
+        """Name of a Pod → Nodes that do not match."""
         self._accepts = _demand(spec.placement)
         self._endures = _demand(spec.placement, WHATEVER_REPELS)
         self._accepting: set[str] = set()
@@ -80,7 +96,7 @@ class Members:
 
     def is_ready(self, name: str) -> bool:
         """Whether a Node for the Pod of this name is ready."""
-        return not self._ready.isdisjoint(self.nodes_of[name])
+        return not self._ready.isdisjoint(self.nodes_of.get(name, ()))
 
     def pod_name(self, node_name: str) -> str:
         return pod_name_on(node_name, prefix=self.prefix)
@@ -88,22 +104,28 @@ class Members:
     def put(self, node_name: str, node: Node | None) -> str:
         """Compare the Node again; None: it is gone. Return the name of its Pod."""
         name = self.pod_name(node_name)
-        self._accepting.discard(node_name)
-        self._ready.discard(node_name)
-        if node is not None and node.ready == "True":
-            self._ready.add(node_name)
-        self.nodes_of[name].discard(node_name)
-        if node is not None and not self._endures.reasons(node):
-            self.nodes_of[name].add(node_name)
-            if not self._accepts.reasons(node):
-                self._accepting.add(node_name)
+        for known in (self.nodes_of[name], self.rejecting[name], self._accepting, self._ready):
+            known.discard(node_name)
+        if node is not None:
+            self._add(name, node)
         if self.nodes_of[name] & self._accepting:
             self.wanted[name] = None
         else:
             self.wanted.pop(name, None)
-        if not self.nodes_of[name]:
-            del self.nodes_of[name]
+        for index in (self.nodes_of, self.rejecting):
+            if not index[name]:
+                del index[name]
         return name
+
+    def _add(self, name: str, node: Node) -> None:
+        if node.ready == "True":
+            self._ready.add(node.name)
+        if self._endures.reasons(node):
+            self.rejecting[name].add(node.name)
+            return
+        self.nodes_of[name].add(node.name)
+        if not self._accepts.reasons(node):
+            self._accepting.add(node.name)
 
 
 def _is_alike(before: Node, after: Node) -> bool:

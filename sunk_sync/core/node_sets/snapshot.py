@@ -31,12 +31,16 @@ class NodeSetSnapshots:
             desired=index.desired(spec),
             vacancies=tuple(self._vacancy(spec, name) for name in index.free_names(spec)),
             records_left=len(list(index.left_records(spec))),
-            kube_listed=index.slurmd_pods.listed and index.node_sets.listed,
+            kube_listed=self._is_listed(spec),
             slurm_listed=index.slurm_nodes.listed,
             blind=index.slurm_nodes.blind,
             slurm_read_s=index.slurm_nodes.agreed_s,
             emptied_s=index.emptied_s(spec),
         )
+
+    def _is_listed(self, spec: NodeSet) -> bool:
+        nodes = self._index.matches.listed or not spec.per_node
+        return self._index.slurmd_pods.listed and self._index.node_sets.listed and nodes
 
     def home(self, slurm_node: SlurmNode | None, last_seen: LastSeen) -> Home | None:
         """Return what the NodeSet of this record wants; None: there is no such NodeSet."""
@@ -76,7 +80,7 @@ class NodeSetSnapshots:
             own=own,
             stale=own and stamp is not None and stamp.shape != pod.shape,
             outdated=pod.revision != plan.revision,
-            misplaced=spec.per_node and not self._index.matches.keeps(spec, pod.name),
+            misplaced=spec.per_node and self._index.matches.is_misplaced(spec, pod),
         )
 
     def _vacancy(self, spec: NodeSet, name: str) -> Vacancy:

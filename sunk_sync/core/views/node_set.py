@@ -36,7 +36,7 @@ class Slot(Struct, frozen=True, kw_only=True, gc=False):
     outdated: bool = False
     """The Pod has another revision than the NodeSet."""
     misplaced: bool = False
-    """Its Node is gone, or does not match the template any more (N17)."""
+    """Its Node does not match the template any more (N17)."""
 
 
 class Vacancy(Struct, frozen=True, kw_only=True, gc=False):

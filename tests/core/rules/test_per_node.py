@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import CreatePod
-from sunk_sync.core.model.facts import Node
+from sunk_sync.core.model.facts import Node, Source
 from sunk_sync.core.model.names import LOCK
 from sunk_sync.core.model.node_set import EVERY_NODE, NodeSet, UpdateStrategy
 from sunk_sync.core.model.pod_spec import Offer, PodSpec, Requirement, Taint, Term, Toleration
@@ -116,17 +116,50 @@ def test_a_node_gets_its_pod_once_it_matches_N17() -> None:
 
 @pytest.mark.parametrize(
     "after",
-    [node("a"), place("a", offer=Offer(GPU, (Taint("x", "NoExecute"),))), None],
-    ids=["relabelled", "repels every Pod", "gone"],
+    [node("a"), place("a", offer=Offer(GPU, (Taint("x", "NoExecute"),)))],
+    ids=["relabelled", "repels every Pod"],
 )
-def test_a_pod_goes_when_its_node_matches_no_more_N17(after: Node | None) -> None:
+def test_a_pod_goes_when_its_node_matches_no_more_N17(after: Node) -> None:
     core = Core(per_node(), *on("a"), *on("b"))
     assert not condemned(core)
-    core.see(after or deleted("nodes", place("a")))
+    core.see(after)
     assert condemned(core) == {"cpu-a": GONE}
     assert not made(core)
     core.see(place("a"))
     assert not condemned(core), "it matches again"
+
+
+def test_a_missing_node_condemns_no_pod_that_runs_N17_S8() -> None:
+    """An incomplete listing must not drain a cluster; if the Node is gone, Kubernetes ends them."""
+    core = Core(per_node(), *on("a"), *on("b"))
+    core.see_listing("nodes")
+    assert not condemned(core)
+    assert not made(core)
+
+
+def test_a_pod_that_waits_for_a_node_that_is_gone_goes_N17() -> None:
+    waits = replace(on("a")[1], node_name="", ready=False)
+    core = Core(per_node(), place("a"), waits)
+    assert not condemned(core)
+    core.see(deleted("nodes", place("a")))
+    assert condemned(core) == {"cpu-a": GONE}
+
+
+@pytest.mark.parametrize("source", ["nodes", "slurmd_pods", "node_sets"])
+def test_nothing_is_condemned_or_made_before_all_is_listed_N17(source: Source) -> None:
+    sources: tuple[Source, ...] = ("slurm_nodes", "nodes", "slurmd_pods", "node_sets")
+    spec, (here, pod, known), free = per_node(), on("a"), place("b")
+    rows = {"nodes": (here, free), "slurmd_pods": (pod,), "node_sets": (spec,)}
+    core = Core(listed=False)
+    for one in sources:
+        if one != source:
+            core.see_listing(one, *rows.get(one, (known,)))
+    if source != "node_sets":
+        assert not condemned(core)
+        assert not made(core)
+    core.see_listing(source, *rows[source])
+    assert made(core) == ["cpu-b"]
+    assert not condemned(core)
 
 
 def test_a_taint_that_only_keeps_new_pods_away_ends_none_N17() -> None:
