@@ -22,6 +22,7 @@ from prometheus_client import (
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from sunk_sync.telemetry import version
+from sunk_sync.telemetry.node_sets import LABELS, PREFIX, TEXTS, NodeSetGauges
 
 SECONDS_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -227,7 +228,10 @@ _HOOKS = (
         ("call",),
     ),
 )
-SPECS: tuple[Spec, ...] = (*_PUSHES, *_STATE, *_HOOKS, *LOOP, *SLURM)
+_NODE_SETS = tuple(
+    Spec(PREFIX + name, "gauge", f"{text}, of one NodeSet", LABELS) for name, text in TEXTS.items()
+)
+SPECS: tuple[Spec, ...] = (*_PUSHES, *_STATE, *_HOOKS, *_NODE_SETS, *LOOP, *SLURM)
 
 # The first match counts, the worst state first: a drained node that is down counts as down.
 _KIND_OF_STATE = (
@@ -271,6 +275,8 @@ class Metrics:
         self.at_scrape: list[Callable[[Figures], None]] = []
         """Called first at each scrape, to set values that are costly."""
         self.registry.register(_Figures(self))
+        self.node_sets = NodeSetGauges()
+        self.registry.register(self.node_sets)
 
     def counter(self, name: str) -> Counter:
         spec = _BY_NAME[name]

@@ -17,12 +17,14 @@ import sunk_sync
 from sunk_sync.core.model import actions as act
 from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.facts import Confirmed, ListingEnded, ListingStarted, Lost, Reference
+from sunk_sync.core.model.node_set import Counts
 from sunk_sync.core.model.outcomes import Done, Refused, Unsure
 from sunk_sync.telemetry import logs as logs_module
 from sunk_sync.telemetry.exchange import Exchange
 from sunk_sync.telemetry.logs import LineWriter, Logs, clean
 from sunk_sync.telemetry.metrics import SPECS, count_slurm_nodes
 from sunk_sync.telemetry.telemetry import Telemetry
+from tests.kit.node_sets import node_set
 
 POD = Reference("Pod", "slurm", "slurmd-n1", "u1")
 NODE = Reference("Node", "", "n1", "u2")
@@ -338,6 +340,17 @@ def test_every_metric_of_the_table_is_served(bench: Bench) -> None:
         assert f"# TYPE {spec.name} {spec.kind}\n" in text, spec.name
         assert f"# HELP {spec.name} " in text, spec.name
     assert "slurm_nodes_total 3.0" in text
+
+
+def test_a_nodeset_has_its_numbers_and_loses_them_when_it_is_gone(bench: Bench) -> None:
+    counts = Counts(desired=4, replicas=3, available=1, idle=1, allocated=2, draining=1)
+    bench.telemetry.node_set_gauges.show([node_set(4, counts=counts)])
+    of = '{namespace="slurm",nodeset="cpu"}'
+    shown = {line for line in bench.text().splitlines() if line.startswith("kube_sunk_nodeset_")}
+    numbers = {"desired": 4, "current": 3, "unavailable": 3, "idle": 1, "drained": 1, "ready": 0}
+    assert {f"kube_sunk_nodeset_{name}{of} {value}.0" for name, value in numbers.items()} <= shown
+    bench.telemetry.node_set_gauges.show([])
+    assert of not in bench.text()
 
 
 def test_every_metric_in_the_source_is_in_the_table() -> None:
