@@ -6,6 +6,8 @@ from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import (
     Action,
     Bind,
+    Condemn,
+    CreatePod,
     Drain,
     EndPod,
     RecordEvent,
@@ -32,6 +34,8 @@ HELD_EVENTS_PER_MINUTE = 100
 ON_JOBS = (Bind, SubmitJob)
 """Held while jobs cannot be read. A binding needs a job that is known to run (P11, F4). A
 submission during an outage may stay in doubt after the outage (F2)."""
+ON_NODE_SETS = (CreatePod, Condemn)
+"""Held while NodeSets or their Pods cannot be read: the desired number may be an old one (N1)."""
 
 
 NOTHING_WANTED = Screened(())
@@ -119,7 +123,7 @@ class Policy:
             return NOTHING_WANTED
         if not _rests_on_absence(wants):
             self.breaker.withdraw(key[1])
-            if _all_may(graph):
+            if _all_may(graph) and (key[0] != "nodeset" or graph.sources.node_sets_live):
                 return Screened(wants)
         kept = [self._keep(graph, action, now) for action in wants]
         if not any(kept):
@@ -283,4 +287,6 @@ def _why_not(graph: Graph, action: Action) -> str:
         return f"not listed yet: {', '.join(graph.sources.unlisted)}"
     if graph.sources.stale and (traits_of(action).lifts or _releases_pod(action)):
         return f"cannot be read now: {', '.join(graph.sources.stale)}"
+    if isinstance(action, ON_NODE_SETS) and not graph.sources.node_sets_live:
+        return "cannot be read now: NodeSets and their Pods"
     return "dry run" if graph.configuration.dry_run else ""

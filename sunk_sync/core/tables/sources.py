@@ -31,5 +31,7 @@ class Sources:
         """Sources that only workloads need and that were never listed completely."""
         self.stale = tuple([name for name in NEEDED if not tables[name].live])
         """Sources that cannot be read now without a gap."""
-        jobs_live = tables["jobs"].live
-        self.readiness = (self.unlisted, self.workloads_unlisted, self.stale, jobs_live)
+        self.node_sets_live = tables["node_sets"].live and tables["slurmd_pods"].live
+        """NodeSets and their Pods can be read now without a gap."""
+        live = (tables["jobs"].live, self.node_sets_live)
+        self.readiness = (self.unlisted, self.workloads_unlisted, self.stale, live)

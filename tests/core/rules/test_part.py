@@ -69,6 +69,26 @@ def test_no_pod_ends_while_slurm_cannot_be_read_N8_N24(blind: bool) -> None:
     assert not core.allowed("cpu-0", DeletePod)
 
 
+@pytest.mark.parametrize(
+    ("reason", "goes"),
+    [
+        (f"k8s: pod pending deletion: {IN}", True),
+        ("k8s: node gone", True),
+        ("k8s: node not ready", True),
+        ("k8s: pod terminating", False),
+        ("fan broken", True),
+        ("k8s: pod pending deletion: update", False),
+        ("k8s: node cordoned: disk", False),
+        ("k8s: pod not ready", False),
+    ],
+)
+def test_a_drain_from_before_whose_lift_may_be_on_its_way_proves_nothing_N7(
+    reason: str, goes: bool
+) -> None:
+    core = Core(node_set(0), set_pod(0, **DRAINED), record(0, "IDLE+DRAIN", reason=reason))
+    assert bool(parted(core, "cpu-0")) is goes
+
+
 def test_a_read_from_before_the_drain_proves_nothing_N8() -> None:
     assumed = record(0, "IDLE+DRAIN", assumed=True, **OURS)
     assert not parted(Core(node_set(0), set_pod(0, **DRAINED), assumed), "cpu-0")

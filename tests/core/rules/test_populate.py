@@ -3,7 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.facts import CreateRefused, Lost
+from sunk_sync.core.model.actions import CreatePod
+from sunk_sync.core.model.facts import CreateRefused, Lost, Source
+from sunk_sync.core.model.keys import node_set_key
 from sunk_sync.core.rules.node_set.populate import LONGEST_PAUSE_S
 from tests.kit.build import Core, deleted, node, slurm_node
 from tests.kit.node_sets import (
@@ -51,6 +53,20 @@ def test_missing_pods_are_made_with_the_lowest_free_ordinals_N1(
     rows: list[object], names: list[str]
 ) -> None:
     assert made(Core(node_set(3), *rows)) == names  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("lost", ["node_sets", "slurmd_pods"])
+def test_no_pod_is_made_while_nodesets_or_pods_cannot_be_read_N1(lost: Source) -> None:
+    """After an outage of the API server one of them is listed before the other."""
+    spec = node_set(1)
+    key = node_set_key(spec.key)
+    core = Core(spec)
+    assert made(core) == ["cpu-0"]
+    assert not core.kept(key)
+    core.see(Lost(lost, "down", blind=False))
+    assert [one.name for one in core.kept(key) if isinstance(one, CreatePod)] == ["cpu-0"]
+    core.confirm(lost)
+    assert not core.kept(key)
 
 
 def test_ordinals_have_the_digits_that_the_nodeset_asks_for_N1() -> None:

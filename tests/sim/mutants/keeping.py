@@ -50,6 +50,12 @@ MUTANTS = (
         "A drain was lifted by hand, a job started, and the Pod was deleted under it.",
     ),
     _mutant(
+        "a Pod goes while the lift of a drain is on its way", PART,
+        "    if not _is_for_it(host, record, pod.pending_deletion or \"\"):",
+        "    if False:",
+        "The simulator's seed 9302078: the drain was an older one, and just being lifted.",
+    ),
+    _mutant(
         "a deletion ignores what changed meanwhile", PUSH,
         "deletion(action.reference, version=int(read.order))",
         "deletion(action.reference)",

@@ -182,6 +182,9 @@ class NodeSetChecks:
             self._break("foreign pod", f"Pod {name} of others was deleted")
         if words.is_finished(pod):
             return
+        if not pod["spec"].get("nodeName"):  # its slurmd never started
+            self._check_unregistered(pod)
+            return
         record = self._worlds.slurm.nodes.get(name)
         touched = self._past.is_recent(self._past.touched_s.get(name))
         if record is not None and truth.is_at_work(record):
@@ -206,7 +209,7 @@ class NodeSetChecks:
         name = name_of(now)
         asked = words.PENDING_DELETION in words.annotations_of(before)
         recent = self._past.is_recent(self._past.slots[name].asked_s)
-        if asked and not truth.condemned_for(before) and not recent:
+        if asked and not truth.mark_on(before) and not recent:
             self._break("foreign", f"Pod {name}: the pending deletion of a user was changed")
         if words.PENDING_DELETION not in words.annotations_of(now):
             return
@@ -218,7 +221,7 @@ class NodeSetChecks:
             return
         self._check_sight(name)
         if cause == "scale-in":
-            self._check_surplus(now, versions)
+            self._check_surplus(before, versions)
         elif cause == "deletion":
             if not any(truth.is_deleting(one) for one in versions):
                 self._break("no cause", f"Pod {name} is condemned, but its NodeSet stays")
@@ -251,11 +254,13 @@ class NodeSetChecks:
             return
         if "DRAIN" in record.flags or past.is_recent(past.touched_s.get(name)):
             return
+        if truth.condemned_for(pod):
+            return  # it goes in any case
         living = [one for one in pods if not words.is_terminating(one)]
-        cheaper = [one for one in living if one is not pod and not self._is_busy(one)]
+        cheaper = [one for one in living if name_of(one) != name and not self._is_busy(one)]
         if len(living) - fewest > len(cheaper):
             return
-        for other in filter(_stays, cheaper):
+        for other in filter(_is_unasked, cheaper):
             idle_s = past.slots[name_of(other)].idle_s
             if idle_s is not None and not past.is_recent(idle_s):
                 self._break("order", f"{name} goes with a job, {name_of(other)} is idle")
@@ -365,6 +370,10 @@ _NO_JOB = _Job()
 
 def _stays(pod: Object) -> bool:
     return not truth.leaves(pod)
+
+
+def _is_unasked(pod: Object) -> bool:
+    return words.PENDING_DELETION not in words.annotations_of(pod)
 
 
 def _counts(pod: Object) -> bool:

@@ -89,6 +89,12 @@ def foreign_pod(name: str, *, claims: str = "", **annotations: str) -> Doing:
     return lambda stage: stage.kube.add_pod(name, namespace=NAMESPACE, node="k5", metadata=metadata)
 
 
+def ask(name: str, text: str | None) -> Doing:
+    """Ask for the deletion of a Pod, as other controllers do, or take this back."""
+    keys = {words.PENDING_DELETION: text}
+    return lambda stage: stage.kube.annotate(name, keys, namespace=NAMESPACE)
+
+
 def label(node: str, **labels: str | None) -> Doing:
     return lambda stage: stage.kube.annotate(node, {}, labels=labels)
 
@@ -157,6 +163,17 @@ SCENARIOS: Mapping[str, NodeSetScenario] = {
         (5, scale(2)),
         cpu_0=IDLE,
         cpu_1=IDLE,
+    ),
+    "a lift is on its way when its Pod is condemned": story(
+        "N7 N8",
+        (1, make(2)),
+        (20, ask("cpu-1", "update")),
+        (9, slurmrestd(up=False)),
+        (8, ask("cpu-1", None)),
+        (3, scale(1)),
+        (9, slurmrestd(up=True)),
+        (0, delay("POST", "/node/cpu-1", out_s=0.0035)),
+        cpu_0=IDLE,
     ),
     "replicas fall while a Pod finds no Node": story(
         "N8 S13",

@@ -20,6 +20,7 @@ from sunk_sync.core.model.node_set import Stamp
 from sunk_sync.core.model.outcomes import Done, Outcome
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.node_sets.index import NodeSetIndex
+from sunk_sync.core.rules.host import part
 from sunk_sync.core.rules.node_set import condemn, populate, tally
 from sunk_sync.core.views import node_set as views
 from sunk_sync.core.views.host import Host
@@ -125,8 +126,8 @@ def _ends_early(host: Host, *_: object) -> Ruling:
     return Ruling((RemakePod(reference_of(pod)),))
 
 
-def _ends_any(host: Host, *_: object) -> Ruling:
-    """Delete a Pod whose record is well."""
+def _ends_any(host: Host, _: Configuration, now: float) -> Ruling:
+    """Delete a Pod whose record is well, after a while."""
     pod = host.pod
     if (
         pod is None
@@ -135,6 +136,8 @@ def _ends_any(host: Host, *_: object) -> Ruling:
         or "DRAIN" in host.slurm_node.state
     ):
         return QUIET
+    if now < host.pod_since_s + 20:
+        return Ruling(look_again_s=host.pod_since_s + 20)
     return Ruling((RemakePod(reference_of(pod)),))
 
 
@@ -222,6 +225,10 @@ BROKEN: dict[str, Broken] = {
         [(HOST, "part", _ends_condemned)], "replicas fall while all are busy", {"job lost"},
     ),
     "a Pod goes without a drain (N8)": ([(HOST, "part", _ends_any)], GROWS, {"undrained"}),
+    "a Pod goes while the lift of an older drain is on its way (N7)": (
+        [(part, "_is_for_it", _yes)],
+        "a lift is on its way when its Pod is condemned", {"undrained"},
+    ),
     "a drained Pod stays (N8)": ([(HOST, "part", _silent)], BUSY, {"N8"}),
     "a Pod that is young is made anew (N3)": (
         [(HOST, "enrol", _ends_early)], GROWS, {"impatient"},

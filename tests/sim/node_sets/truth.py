@@ -53,9 +53,14 @@ def pods_of(worlds: Worlds, node_set: Object) -> list[Object]:
 
 
 def condemned_for(pod: Object) -> str:
-    """Return the cause for which sunk-sync marked the Pod, or empty."""
+    """Return the cause for which sunk-sync marked the Pod of a NodeSet, or empty."""
+    return mark_on(pod) if owner_of(pod) else ""
+
+
+def mark_on(pod: Object) -> str:
+    """Return the same, also if its NodeSet has left the Pod alone since."""
     found = _condemned_text(words.annotations_of(pod).get(words.PENDING_DELETION, ""))
-    return found[1] if found and owner_of(pod) else ""
+    return found[1] if found else ""
 
 
 def leaves(pod: Object) -> bool:

@@ -2,11 +2,21 @@
 
 from sunk_sync.core.model.actions import DeletePod
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import SlurmdPod, reference_of
+from sunk_sync.core.model.facts import SlurmdPod, SlurmNode, reference_of
 from sunk_sync.core.model.verdict import QUIET, Ruling
-from sunk_sync.core.translate.node_states import is_busy, is_drained
+from sunk_sync.core.translate.node_states import (
+    is_busy,
+    is_drained,
+    is_frozen,
+    is_ours,
+    sanitise_reason,
+)
 from sunk_sync.core.views.host import Host
 from sunk_sync.core.views.node_set import cause_of
+
+DELETION = "k8s: pod pending deletion"
+OF_NODE = ("k8s: node gone", "k8s: node not ready")
+"""Reasons that stay although a deletion is pending, while they hold (S9)."""
 
 
 def part(host: Host, *_: Configuration | float) -> Ruling:
@@ -38,7 +48,23 @@ def _drained(host: Host, pod: SlurmdPod) -> Ruling:
         return QUIET
     if not is_drained(record.state) or is_busy(record.state):
         return QUIET
+    if not _is_for_it(host, record, pod.pending_deletion or ""):
+        return Ruling(because=f"waiting until the drain says so: {record.reason}")
     return _delete(pod, "drained and idle", drained=True)
+
+
+def _is_for_it(host: Host, record: SlurmNode, why: str) -> bool:
+    """Whether sunk-sync drained the node, or gave the drain its reason, for this deletion.
+
+    The lift of an older drain may be on its way, and a job start. Reason and lift are writes to one
+    field, of which only one is on its way.
+    """
+    if not is_ours(record) or is_frozen(record.state):
+        return True
+    if record.reason == sanitise_reason(f"{DELETION}: {why}"):
+        return True
+    lost = host.node is None or host.node.ready != "True"
+    return lost and record.reason.startswith(OF_NODE)
 
 
 def _delete(pod: SlurmdPod, state: str, *, drained: bool = False, unbound: bool = False) -> Ruling:
