@@ -6,7 +6,7 @@ from sunk_sync.core.model.facts import Node, SlurmdPod, SlurmNode
 from sunk_sync.core.model.keys import CLUSTER, Key
 from sunk_sync.core.model.node_lock import NodePods
 from sunk_sync.core.model.node_set import NodeSet
-from sunk_sync.core.node_sets.index import NodeSetIndex
+from sunk_sync.core.node_sets.index import NodeSetIndex, same_wish
 from sunk_sync.core.tables.claims import same_own_claim
 from sunk_sync.core.translate.node_states import is_busy, same_kind
 from sunk_sync.core.workloads.edges import WorkloadEdges
@@ -58,6 +58,8 @@ class HostEdges:
     def node_set_changed(self, before: NodeSet | None, after: NodeSet | None, *_: object) -> None:
         self._keys.mark_each(self._node_sets.node_set_changed(before, after))
         self._keys.mark(CLUSTER)
+        if before is not None and after is not None and same_wish(before, after):
+            return
         for row in filter(None, (before, after)):
             for name in self._node_sets.records_of(row):
                 record = self._hosts.slurm_nodes.get(name)

@@ -7,10 +7,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
+from msgspec.structs import replace
+
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import CreateRefused, Node, SlurmdPod, SlurmNode, Source
 from sunk_sync.core.model.keys import Key, host_key, node_set_key
-from sunk_sync.core.model.node_set import EVERY_NODE, NodeSet, Plan
+from sunk_sync.core.model.node_set import NO_COUNTS, NodeSet, Plan
 from sunk_sync.core.node_sets.failures import FailureLog
 from sunk_sync.core.node_sets.matches import NodeMatches
 from sunk_sync.core.tables.table import Table
@@ -29,6 +31,10 @@ class NodeSetIndex:
         self.slurm_nodes: Table[SlurmNode] = tables["slurm_nodes"]
         self.failures = FailureLog()
         self.matches = NodeMatches(tables["nodes"])
+        self._specs: dict[str, NodeSet] = {}
+        """Key of the table → NodeSet without its status, which no host reads."""
+        self._free: dict[str, dict[str, None]] = {}
+        """Key of the table → names of the missing Pods, in the order in which they are made."""
         self._by_uid: dict[str, str] = {}
         """UID → key of the table."""
         self._by_digest: dict[str, str] = {}
@@ -71,21 +77,29 @@ class NodeSetIndex:
         prefix = f"{spec.namespace}/"
         return {key.removeprefix(prefix) for key in pods}
 
+    def free_names(self, spec: NodeSet) -> Iterable[str]:
+        """Return the names of the missing Pods: of the lowest free ordinals, or of Nodes."""
+        return self._free.get(spec.key, {})
+
     def is_vacant(self, spec: NodeSet, name: str) -> bool:
         """Whether a Pod of this name is missing."""
-        if not spec.per_node or spec.replicas != EVERY_NODE:
-            return name in self.free_names(spec)
-        exists = f"{spec.namespace}/{name}" in self.slurmd_pods.entries
-        return not (exists or spec.deleting) and self.matches.wants(spec, name)
+        return name in self._free.get(spec.key, {})
 
-    def free_names(self, spec: NodeSet) -> Sequence[str]:
-        """Return the names of the missing Pods: of the lowest free ordinals, or of Nodes."""
+    def _find_free(self, key: str) -> set[Key]:
+        """Find the missing Pods again; return the hosts with such a name that this concerns."""
+        before = self._free.pop(key, {})
+        spec = self._specs.get(key)
+        if spec is not None:
+            self._free[key] = dict.fromkeys(self._missing_names(spec))
+        return set(map(host_key, before.keys() ^ self._free.get(key, {}).keys()))
+
+    def _missing_names(self, spec: NodeSet) -> Sequence[str]:
         if spec.deleting:
             return ()
         if spec.per_node:
             return self._names_of_free_nodes(spec)
         missing = spec.replicas - len(self._staying.get(spec.uid, NOTHING))
-        used = self._names(spec, self.pods_of(spec))
+        used = self._names(spec, self.pods_of(spec)) if missing > 0 else ()
         names: list[str] = []
         ordinal = 0
         while len(names) < missing:
@@ -103,10 +117,10 @@ class NodeSetIndex:
         return [one for one in self.matches.wanted(spec) if one not in used][:missing]
 
     def of_record(self, slurm_node: SlurmNode) -> NodeSet | None:
-        """Return the NodeSet that the stamp of this record names."""
+        """Return the NodeSet that the stamp of this record names, without its status."""
         stamp = slurm_node.stamp
         key = self._by_digest.get(stamp.node_set) if stamp is not None else None
-        return self.node_sets.get(key) if key is not None else None
+        return self._specs.get(key) if key is not None else None
 
     def left_records(self, spec: NodeSet) -> Iterable[str]:
         """Return the Slurm nodes of this NodeSet without a Pod of their name, sorted."""
@@ -122,21 +136,25 @@ class NodeSetIndex:
         return self._emptied_s.get(spec.uid, NEVER)
 
     def node_set_changed(self, before: NodeSet | None, after: NodeSet | None) -> set[Key]:
+        if before is not None and after is not None and same_wish(before, after):
+            return {node_set_key(after.key)}
         if before is not None:
             self._by_uid.pop(before.uid, None)
             self._deleting.discard(before.key)
             self._by_digest.pop(self.plan(before).stamp.node_set, None)
             self._by_prefix[before.prefix].discard(before.key)
+            self._specs.pop(before.key, None)
         if after is not None:
             self._by_uid[after.uid] = after.key
             if after.deleting:
                 self._deleting.add(after.key)
             self._by_digest[self.plan(after).stamp.node_set] = after.key
             self._by_prefix[after.prefix].add(after.key)
+            self._specs[after.key] = without_status(after)
         row = after or before
         assert row is not None
         self.matches.node_set_changed(after, key=row.key)
-        keys: set[Key] = set()
+        keys = self._find_free(row.key)
         for row in filter(None, (before, after)):
             keys |= {node_set_key(row.key), *map(host_key, self.records_of(row))}
             if not self._by_prefix[row.prefix]:
@@ -162,8 +180,10 @@ class NodeSetIndex:
         keys: set[Key] = set()
         for row in filter(None, (before, after)):
             keys.update(self._keys_of(row))
-        if before is None or after is None or _counts(before) != _counts(after):
-            keys |= self._hosts_of_left_records(before, after)
+        if before is None or after is None or leaves(before) != leaves(after):
+            owners = {row.owner for row in (before, after) if row is not None}
+            sets = [self._by_uid[uid] for uid in owners if uid in self._by_uid]
+            keys = keys.union(*map(self._find_free, sets))
         if before is not None and after is None and before.failed:
             self._note_failure(before, now=now)
         return keys
@@ -201,14 +221,6 @@ class NodeSetIndex:
             yield node_set_key(key)
         yield from map(node_set_key, self.matches.that_name(slurm_node))
 
-    def _hosts_of_left_records(self, *rows: SlurmdPod | None) -> set[Key]:
-        """The number of Pods changed: whether a record waits for the next Pod of its name."""
-        keys = {self._by_uid.get(row.owner) for row in rows if row is not None and row.owner}
-        specs = [self.node_sets.get(key) for key in keys if key is not None]
-        return {
-            host_key(name) for spec in specs if spec is not None for name in self.left_records(spec)
-        }
-
     def _note_failure(self, pod: SlurmdPod, *, now: float) -> None:
         key = self._by_uid.get(pod.owner)
         if key is not None:
@@ -243,10 +255,7 @@ class NodeSetIndex:
         names = {name for row in rows for name in (row.name, row.slurm_node) if name}
         keys = {key for name in names for key in self.named(name)}
         for key, name in self.matches.node_changed(before, after):
-            keys |= {node_set_key(key), host_key(name)}
-            spec = self.node_sets.get(key)
-            if spec is not None and spec.replicas != EVERY_NODE:
-                keys.update(map(host_key, self.left_records(spec)))
+            keys |= {node_set_key(key), host_key(name), *self._find_free(key)}
         return keys
 
 
@@ -254,6 +263,19 @@ def _key(pod: SlurmdPod) -> str:
     return f"{pod.namespace}/{pod.name}"
 
 
-def _counts(pod: SlurmdPod | None) -> bool:
-    """Whether the Pod counts as one of the desired."""
-    return pod is not None and not leaves(pod)
+def without_status(row: NodeSet) -> NodeSet:
+    """Return what hosts read of a NodeSet."""
+    return replace(
+        row,
+        counts=NO_COUNTS,
+        observed_generation=0,
+        shown_revision="",
+        shown_selector="",
+        conditions=(),
+        changed_at=(),
+    )
+
+
+def same_wish(before: NodeSet, after: NodeSet) -> bool:
+    """Whether only the status changed, as it does all the time while Pods come and go."""
+    return without_status(before) == without_status(after)

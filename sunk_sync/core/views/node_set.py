@@ -80,8 +80,10 @@ def condemnation(cause: Cause, spec: NodeSet) -> str:
 
 def cause_of(pod: SlurmdPod) -> Cause | None:
     """Return why sunk-sync wants the Pod to go; None: it does not."""
-    cause, found, _ = (pod.pending_deletion or "").partition(OF_NODE_SET)
-    if not (found and pod.owner):
+    if not (pod.pending_deletion and pod.owner):
+        return None
+    cause, found, _ = pod.pending_deletion.partition(OF_NODE_SET)
+    if not found:
         return None
     return next((one for one in CAUSES if one == cause), None)
 

@@ -63,7 +63,9 @@ def _surplus(slots: Sequence[Slot], *, desired: int) -> list[str]:
 
     If fewer must go than are condemned, those stay that have lost least.
     """
-    number = max(len(slots) - desired, 0)
+    number = len(slots) - desired
+    if number <= 0:
+        return []
     condemned = [slot for slot in slots if cause_of(slot.pod) == "scale-in"]
     others = [slot for slot in slots if cause_of(slot.pod) != "scale-in"]
     condemned.sort(key=lambda slot: (not is_slot_drained(slot), _rank(slot)))
@@ -94,19 +96,19 @@ def _replaced(view: NodeSetView, slots: Sequence[Slot], now: float) -> Causes:
     is not one of those that the budget was spent on.
     """
     spec = view.spec
+    outdated = [slot for slot in slots if _reason(spec, slot) is not None]
+    if not outdated:
+        return {}
     kept = [one for one in slots if cause_of(one.pod) is None]
     budget = unavailable_max(spec.strategy, desired=view.desired)
     left = budget - view.desired + sum(is_available(one, spec, now=now) for one in kept)
     causes: Causes = {}
-    for slot in sorted(slots, key=lambda slot: (cause_of(slot.pod) is None, *_rank(slot))):
-        cause = _reason(spec, slot)
-        if cause is None:
-            continue
+    for slot in sorted(outdated, key=lambda slot: (cause_of(slot.pod) is None, *_rank(slot))):
         if not _is_replaced(slot) and _costs(slot):
             if left <= 0:
                 continue
             left -= is_available(slot, spec, now=now)
-        causes[slot.name] = cause
+        causes[slot.name] = _reason(spec, slot)
     return causes
 
 
