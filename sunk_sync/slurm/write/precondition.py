@@ -76,8 +76,7 @@ def plan(action: SlurmAction, node: SlurmNode) -> NodeUpdate | Forbidden | None:
         case SetFeatures():
             return _features(action, node)
         case SetTopology():
-            same = node.topology == action.topology
-            return None if same else NodeUpdate(topology=action.topology)
+            return _topology(action, node)
         case _ if is_foreign_drain(node):
             return Forbidden(f"drained by somebody else: {node.reason or 'no reason given'}")
         case Drain():
@@ -118,6 +117,12 @@ def _comment(action: SetComment, node: SlurmNode) -> NodeUpdate | Forbidden | No
     if current is not None and current.features != wanted.features:
         return NodeUpdate(comment=mark_text(wanted.with_features(current.features)))
     return NodeUpdate(comment=action.comment)
+
+
+def _topology(action: SetTopology, node: SlurmNode) -> NodeUpdate | Forbidden | None:
+    if node.stamp is None:
+        return Forbidden("it is not of a NodeSet any more")
+    return None if node.topology == action.topology else NodeUpdate(topology=action.topology)
 
 
 def _features(action: SetFeatures, node: SlurmNode) -> NodeUpdate | Forbidden | None:

@@ -11,7 +11,7 @@ from sunk_sync.core.model.node_mark import Mark, mark_text, parse_mark
 from sunk_sync.core.model.node_set import Features, NodeSet, Registration, Topology
 from sunk_sync.core.model.pod_spec import Offer
 from sunk_sync.slurm.write.precondition import Forbidden, NodeUpdate, plan
-from tests.kit.build import CLUSTER_UID, Core, node
+from tests.kit.build import CLUSTER_UID, Core, node, slurm_node
 from tests.kit.node_sets import node_set, record, set_pod
 from tests.kit.node_sets import plan as node_set_plan
 
@@ -164,3 +164,8 @@ def test_a_new_mark_keeps_the_note_of_features_T1_M8() -> None:
     assert isinstance(update, NodeUpdate)
     mark = parse_mark(update.comment or "")
     assert mark == Mark(CLUSTER_UID, "k9", "slurm", "cpu-0", "uid-9", ("fast",))
+
+
+def test_a_record_that_is_of_no_nodeset_any_more_gets_no_topology_T3() -> None:
+    """Somebody else made a node of this name after the decision."""
+    assert isinstance(plan(SetTopology("cpu-0", "tree:root:r1"), slurm_node("cpu-0")), Forbidden)

@@ -5,9 +5,11 @@ from typing import Any
 import pytest
 
 from sunk_sync.core.model.actions import (
+    LOOK_AGAIN_S,
     ClearPod,
     DeleteNode,
     DeletePod,
+    GetObject,
     RemakePod,
     SetFinalizer,
     SetMetadata,
@@ -185,6 +187,19 @@ def test_a_nodeset_is_freed_after_a_listing_that_is_younger_than_its_last_pod_N2
     assert not wants(core, SetFinalizer)
     core.see_listing("slurm_nodes", after_s=1.0)
     assert [one.held for one in wants(core, SetFinalizer)] == [False]
+
+
+def test_a_record_goes_although_another_pod_had_its_name_for_a_while_N10() -> None:
+    """No listing showed that Pod. For the drain it proves that the first one is gone."""
+    pod = set_pod(0)
+    core = Core(node_set(0), pod, record(0))
+    core.see(deleted("slurmd_pods", pod))
+    core.answer(pod, "yes", uid="another")
+    assert not forgotten(core, "cpu-0")
+    core.wait(LOOK_AGAIN_S)
+    assert core.wants("cpu-0", GetObject)
+    core.answer(pod, "no")
+    assert forgotten(core, "cpu-0")
 
 
 def test_a_record_stays_while_slurm_cannot_be_read_N10_N24() -> None:

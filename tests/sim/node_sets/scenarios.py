@@ -89,6 +89,18 @@ def foreign_pod(name: str, *, claims: str = "", **annotations: str) -> Doing:
     return lambda stage: stage.kube.add_pod(name, namespace=NAMESPACE, node="k5", metadata=metadata)
 
 
+def lose_node_of(name: str) -> Doing:
+    """Delete a Pod and its Node."""
+
+    def doing(stage: Stage) -> None:
+        pod = stage.kube.pod(name, namespace=NAMESPACE)
+        assert pod is not None
+        stage.kube.delete_pod(name, namespace=NAMESPACE, grace_s=5)
+        stage.kube.remove_node(pod["spec"]["nodeName"])
+
+    return doing
+
+
 def ask(name: str, text: str | None) -> Doing:
     """Ask for the deletion of a Pod, as other controllers do, or take this back."""
     keys = {words.PENDING_DELETION: text}
@@ -178,8 +190,7 @@ SCENARIOS: Mapping[str, NodeSetScenario] = {
     "replicas fall while a Pod finds no Node": story(
         "N8 S13",
         (1, make(5)),
-        (20, delete_pod("cpu-4")),
-        (0.02, lambda stage: stage.kube.remove_node("k5")),
+        (20, lose_node_of("cpu-4")),
         (30, update("cpu-4", state="DOWN", reason="dead")),
         (10, scale(4)),
         cpu_0=IDLE,

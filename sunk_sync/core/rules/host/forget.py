@@ -42,10 +42,14 @@ def _may_go(host: Host, record: SlurmNode) -> bool:
 
 
 def _look(host: Host, home: Home, now: float) -> Ruling:
-    """Read the Pod by name; the rule `drain` does so for a Pod that was seen before."""
+    """Read the Pod by name; the rule `drain` does so for a Pod that was seen before.
+
+    For `drain` that Pod is gone once another one has its name: then only this rule looks on.
+    """
     last, read = host.traces.last, home.pod_get_result
     because = f"waiting for the proof that Pod {home.spec.namespace}/{host.name} is gone"
-    if last is not None and last.pod:
+    another = last is not None and read is not None and read.uid not in ("", last.uid)
+    if last is not None and last.pod and not another:
         return Ruling(because=because)
     again_s = read.asked_s + LOOK_AGAIN_S if read is not None else now
     if now < again_s:
