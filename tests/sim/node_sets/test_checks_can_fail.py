@@ -15,11 +15,11 @@ from sunk_sync.core.model.actions import (
     SetFinalizer,
 )
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import reference_of
+from sunk_sync.core.model.facts import SlurmdPod, reference_of
 from sunk_sync.core.model.node_set import Stamp
 from sunk_sync.core.model.outcomes import Done, Outcome
 from sunk_sync.core.model.verdict import QUIET, Ruling
-from sunk_sync.core.node_sets.index import NodeSetIndex
+from sunk_sync.core.node_sets import index
 from sunk_sync.core.rules.host import part
 from sunk_sync.core.rules.node_set import condemn, populate, tally
 from sunk_sync.core.views import node_set as views
@@ -170,15 +170,11 @@ def _changes_spec(action: SetFinalizer) -> Any:
 
 
 _holding = writer._holding
-_free_names = NodeSetIndex.free_names
 
 
-def _ignores_condemned(index: NodeSetIndex, spec: Any) -> Any:
+def _counts_condemned_as_gone(pod: SlurmdPod) -> bool:
     """Make new Pods beside condemned ones that are wanted again."""
-    pods = index.pods_of(spec)
-    rows = index.slurmd_pods.entries
-    leaving = sum(views.cause_of(rows[key].row) in ("scale-in", "deletion") for key in pods)
-    return _free_names(index, replace(spec, replicas=spec.replicas + leaving))
+    return views.cause_of(pod) in ("scale-in", "deletion")
 
 
 def _condemns_blindly(view: NodeSetView, configuration: Configuration, now: float) -> Ruling:
@@ -212,7 +208,7 @@ BROKEN: dict[str, Broken] = {
     "one Pod too many is made (N1)": ([(SET, "populate", _makes_one_more)], GROWS, {"too many"}),
     "a Pod gets another name (N1)": ([(SET, "populate", _makes_another)], GROWS, {"name"}),
     "new Pods are made beside condemned ones (N9)": (
-        [(NodeSetIndex, "free_names", _ignores_condemned)], "replicas rise again", {"too many"},
+        [(index, "leaves", _counts_condemned_as_gone)], "replicas rise again", {"too many"},
     ),
     "all go (N6)": (
         [(SET, "condemn", _condemns_all)], "replicas fall while all are busy", {"too few"},
