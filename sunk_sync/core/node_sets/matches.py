@@ -52,9 +52,6 @@ class NodeMatches:
         """Return the keys of NodeSets that have a Node for a Pod of this name."""
         return [key for key, members in self._of.items() if name in members.nodes_of]
 
-    def wants(self, spec: NodeSet, name: str) -> bool:
-        return name in self._of[spec.key].wanted
-
     def rejects(self, spec: NodeSet, name: str) -> bool:
         """Whether the Node for the Pod of this name is known and does not match.
 
