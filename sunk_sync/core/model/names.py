@@ -100,3 +100,8 @@ EVENT_NOT_REGISTERED = "SlurmNodeNotRegistered"
 EVENT_END_HELD = "PodEndHeld"
 EVENT_LOCK_LATE = "NodeLockLate"
 EVENT_NOT_LOCKED = "NodeNotLocked"
+
+REASON_NODE_GONE = "k8s: node gone"
+REASON_NODE_NOT_READY = "k8s: node not ready"
+REASON_PENDING_DELETION = "k8s: pod pending deletion"
+"""Reasons of drains that more than the rule `drain` reads."""

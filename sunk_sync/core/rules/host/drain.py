@@ -16,7 +16,12 @@ from sunk_sync.core.model.actions import (
 )
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import GetResult, SlurmdPod, SlurmNode
-from sunk_sync.core.model.names import LIFTED_PREFIX
+from sunk_sync.core.model.names import (
+    LIFTED_PREFIX,
+    REASON_NODE_GONE,
+    REASON_NODE_NOT_READY,
+    REASON_PENDING_DELETION,
+)
 from sunk_sync.core.model.timing import BEFORE_KILL_S
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.node_states import (
@@ -285,14 +290,14 @@ def _path(pod: SlurmdPod) -> str:
 
 
 CAUSES = (
-    Cause("k8s: node gone", _node_gone, absence=True),
-    Cause("k8s: node not ready", _node_not_ready, absence=True),
+    Cause(REASON_NODE_GONE, _node_gone, absence=True),
+    Cause(REASON_NODE_NOT_READY, _node_not_ready, absence=True),
     Cause("k8s: pod terminated", _pod_gone, absence=True),
     Cause("k8s: pod without job", _pod_without_job),
     Cause("k8s: pod deletion timeout", _pod_outlives_script),
     Cause("k8s: pod still terminating", _pod_outlives_job),
     Cause("k8s: pod terminating", _pod_terminating),
-    Cause("k8s: pod pending deletion", _pod_pending_deletion),
+    Cause(REASON_PENDING_DELETION, _pod_pending_deletion),
     Cause("k8s: node cordoned", _node_cordoned),
     Cause("k8s: pod cordoned", _pod_cordoned),
     Cause("k8s: pod not ready", _pod_not_ready, absence=True),

@@ -3,6 +3,11 @@
 from sunk_sync.core.model.actions import DeletePod
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import SlurmdPod, SlurmNode, reference_of
+from sunk_sync.core.model.names import (
+    REASON_NODE_GONE,
+    REASON_NODE_NOT_READY,
+    REASON_PENDING_DELETION,
+)
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.node_states import (
     is_busy,
@@ -14,8 +19,7 @@ from sunk_sync.core.translate.node_states import (
 from sunk_sync.core.views.host import Host
 from sunk_sync.core.views.node_set import cause_of
 
-DELETION = "k8s: pod pending deletion"
-OF_NODE = ("k8s: node gone", "k8s: node not ready")
+OF_NODE = (REASON_NODE_GONE, REASON_NODE_NOT_READY)
 """Reasons that stay although a deletion is pending, while they hold (S9)."""
 
 
@@ -61,7 +65,7 @@ def _is_for_it(host: Host, record: SlurmNode, why: str) -> bool:
     """
     if not is_ours(record) or is_frozen(record.state):
         return True
-    if record.reason == sanitise_reason(f"{DELETION}: {why}"):
+    if record.reason == sanitise_reason(f"{REASON_PENDING_DELETION}: {why}"):
         return True
     lost = host.node is None or host.node.ready != "True"
     return lost and record.reason.startswith(OF_NODE)
