@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from tests.real.service import QUICK, Service, install
@@ -10,8 +10,10 @@ from tests.real.slurmd_pods import SlurmdPods, wait_for
 from tests.real.testbed import Bed, BedError, SlurmConf
 from tests.real.testbed.kube import REPOSITORY
 from tests.real.testbed.kube_objects import node
+from tests.real.trap import Trap, trapped
 
-CRD = REPOSITORY / "deploy" / "helm" / "sunk-sync" / "files" / "nodesets.yaml"
+NODESETS = REPOSITORY / "deploy" / "nodesets"
+CRD = NODESETS / "crd.yaml"
 PATH = "/apis/sunk-sync.dev/v1alpha1/namespaces/slurm/nodesets"
 PODS = "/api/v1/namespaces/slurm/pods?labelSelector=sunk.coreweave.com%2Fshape"
 NODES = 6
@@ -70,6 +72,10 @@ class Farm:
         """Whether sunk-sync has seen so many Pods in use, and Slurm has so many usable nodes."""
         return self.usable(number) and self.status().get("available") == number
 
+    def job(self, job_id: str) -> Mapping[str, Any]:
+        (job,) = self.slurm.rest.call("GET", self.slurm.path(f"job/{job_id}"))["jobs"]
+        return dict(job)
+
     def status(self) -> Mapping[str, Any]:
         return dict(self.kube.rest.call("GET", f"{PATH}/cpu").get("status", {}))
 
@@ -89,21 +95,23 @@ class Farm:
 
 
 @contextmanager
-def farm_with(version: str, *, conf: SlurmConf = CONF, scheduler: bool = False) -> Iterator[Farm]:
+def farm_with(
+    version: str, *, conf: SlurmConf = CONF, scheduler: bool = False, trap: Trap | None = None
+) -> Iterator[Farm]:
     """`scheduler`: kube-scheduler binds the slurmd Pods, instead of a stand-in."""
-    with Bed.start(slurm=version, conf=conf, hosts=False) as bed:
+    with ExitStack() as stack:
+        bed = stack.enter_context(Bed.start(slurm=version, conf=conf, hosts=False))
         install(bed)
-        bed.kube.kubectl("apply", "-f", CRD)
+        bed.kube.kubectl("apply", "-k", NODESETS)
         bed.kube.kubectl("wait", "--for=condition=Established", "-f", CRD)
         for number in range(NODES):
             bed.kube.rest.call("POST", "/api/v1/nodes", node(f"k{number}"))
-        service = Service(
-            bed,
-            kubeconfig=str(bed.kube.admin_kubeconfig),
-            components="syncer,nodesets",
-            **QUICK,
-        )
         if scheduler:
             bed.kube.start_scheduler()
-        with SlurmdPods(bed, binds=not scheduler) as pods, service:
-            yield Farm(bed, service, pods)
+        flags = stack.enter_context(trapped(bed, trap)) if trap else {}
+        service = Service(bed, components="syncer,nodesets", **QUICK, **flags)
+        pods = stack.enter_context(SlurmdPods(bed, binds=not scheduler))
+        if trap:
+            trap.service = service
+        stack.enter_context(service)
+        yield Farm(bed, service, pods)

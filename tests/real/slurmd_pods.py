@@ -34,7 +34,8 @@ class SlurmdPods:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._binds = binds
         self.starts = True
-        self.registered_s: dict[str, float] = {}
+        self.started: list[str] = []
+        """Name of the Pod for each slurmd it started."""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -100,6 +101,7 @@ class SlurmdPods:
         args[conf] += f" Port={port}"
         self._bed.slurm.start_dynamic_slurmd(name, *args)
         self._running[pod["metadata"]["uid"]] = name
+        self.started.append(name)
 
     def _stop(self, name: str) -> None:
         self._bed.slurm.stop_slurmd(name)

@@ -2,13 +2,9 @@
 
 A proxy in front of both servers counts the writes about Pods and jobs and kills the service at the
 n-th. It does so before the request reaches the server, right after that, or after the answer, which
-the service does not see. `SUNK_SYNC_POINTS=all` for each write in all three ways; by default a few
-at random.
+the service does not see.
 """
 
-import os
-import random
-import threading
 import time
 from collections import Counter
 from functools import partial
@@ -17,58 +13,15 @@ import pytest
 
 from tests.real.conftest import for_each_slurm
 from tests.real.pod_bed import PodBed, pod_bed, pod_conf
-from tests.real.service import Service
-from tests.real.tap import Tap, tapped_kubeconfig
 from tests.real.testbed.kube_objects import conditions
+from tests.real.trap import MANY, Trap, points, trapped
 
-ALL = os.environ.get("SUNK_SYNC_POINTS") == "all"
-SEED = int(os.environ.get("SUNK_SYNC_SEED", str(random.randrange(10**6))))
-FEW = 3
-WAYS = ("before", "sent", "after")
 WITHIN_S = 120
 """The next process alone needs half a minute to start on a busy machine."""
 QUIET_S = 1.5
 FAST, SLOW = "n1", "n2"
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(4800 if ALL else 600)]
-
-
-class Trap:
-    """Kills the service at one write and restarts it; counts all writes."""
-
-    def __init__(self) -> None:
-        self.service: Service
-        self.number, self.way = 0, ""
-        self.seen: list[str] = []
-        self.struck = ""
-        self._lock = threading.Lock()
-        self._fell = threading.Event()
-        self.stop = threading.Event()
-
-    def arm(self, number: int, way: str) -> None:
-        with self._lock:
-            self.number, self.way, self.seen, self.struck = number, way, [], ""
-
-    def hook(self, when: str, method: str, path: str) -> bool:
-        what = spoken(method, path)
-        if not what:
-            return True
-        with self._lock:
-            if when == "before":
-                self.seen.append(what)
-            if self.struck or when != self.way or len(self.seen) < self.number:
-                return True
-            self.struck = what
-        self.service.kill9()
-        self._fell.set()
-        return False
-
-    def revive(self) -> None:
-        """Restart the service each time. The thread must outlive the service (PDEATHSIG)."""
-        while not self.stop.is_set():
-            if self._fell.wait(0.05):
-                self._fell.clear()
-                self.service.start()
+pytestmark = [pytest.mark.real, pytest.mark.timeout(4800 if MANY else 600)]
 
 
 def spoken(method: str, path: str) -> str:
@@ -86,37 +39,20 @@ bed = for_each_slurm(lambda version: pod_bed(version, pod_conf(2)))
 
 
 def test_after_a_kill_at_any_write_every_pod_has_one_job_F1(bed: PodBed) -> None:
-    trap = Trap()
-    kube, slurm = bed.bed.kube, bed.bed.slurm
-    with (
-        Tap(kube.url, trap.hook, ca_file=kube.ca_file) as to_kube,
-        Tap(slurm.url, trap.hook) as to_slurm,
-    ):
-        flags = {
-            "kubeconfig": str(tapped_kubeconfig(bed.bed, to_kube)),
-            "slurm_api_base": to_slurm.url,
-        }
+    trap = Trap(spoken)
+    with trapped(bed.bed, trap) as flags:
         trap.service = bed.service(gate=False, **flags)
-        reviver = threading.Thread(target=trap.revive, daemon=True)
         with trap.service:
-            reviver.start()
-            trap.arm(10**6, "before")
+            trap.disarm()
             live(bed, "clean")
             writes = list(trap.seen)
             bed.say(f"{len(writes)} writes in a life: {dict(Counter(writes))}")
             strike_all(bed, trap, points(len(writes)))
             errors = trap.service.lines(level="error")
             assert errors == [], errors
-        trap.stop.set()
-
-
-def points(writes: int) -> list[tuple[int, str]]:
-    every = [(number, way) for number in range(1, writes + 1) for way in WAYS]
-    return random.Random(SEED).sample(every, len(every) if ALL else FEW)
 
 
 def strike_all(bed: PodBed, trap: Trap, where: list[tuple[int, str]]) -> None:
-    print(f"SUNK_SYNC_SEED={SEED}")
     struck: Counter[str] = Counter()
     faults = []
     for number, way in where:
