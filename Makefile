@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-fast test-real test-real-old test-real-new test-real-again test-chaos permissions chaos check bench testbed sim mutants mutation lock image clean
+.PHONY: help demo test test-fast coverage test-real test-real-old test-real-new test-real-again test-chaos permissions chaos check bench testbed sim mutants mutation lock image clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -37,6 +37,9 @@ test: $(READY) check ## run everything that CI runs
 	$(MAKE) --no-print-directory test-chaos
 
 test-fast: $(READY) ## run the tests that need no servers
+	$(BIN)/python -m pytest -m "not real" -n 2 --dist worksteal
+
+coverage: $(READY) ## show which lines the tests without servers run; it takes four times as long
 	$(BIN)/python -m pytest -m "not real" -n 2 --dist worksteal --cov --cov-report=term-missing:skip-covered
 
 test-real: $(READY) testbed ## run the tests with real Kubernetes and Slurm servers
