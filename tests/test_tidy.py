@@ -45,7 +45,10 @@ MORE_POSITIONAL = {
     "core/rules/host/drain.py::drain": RULE_SHAPE,
     **{f"core/rules/workload/{name}.py::{name}": RULE_SHAPE for name in WORKLOAD_RULES},
     "core/rules/cluster/relist.py::relist": RULE_SHAPE,
-    **{f"core/rules/host/{name}.py::{name}": RULE_SHAPE for name in ("enrol", "forget", "lock")},
+    **{
+        f"core/rules/host/{name}.py::{name}": RULE_SHAPE
+        for name in ("enrol", "forget", "lock", "requeue")
+    },
     **{
         f"core/rules/node_set/{name}.py::{name}": RULE_SHAPE
         for name in ("populate", "condemn", "tally")

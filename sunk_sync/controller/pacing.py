@@ -2,13 +2,8 @@
 
 from sunk_sync.controller.slots import Slot
 from sunk_sync.controller.urgency import only_unknown
-from sunk_sync.core.model.actions import (
-    Action,
-    SetConditions,
-    SetMetadata,
-    SetScheduled,
-    SetStatus,
-)
+from sunk_sync.core.model.actions import Action, SetConditions, SetMetadata, SetScheduled
+from sunk_sync.core.model.node_set_actions import SetStatus
 
 PACE_S = 1.0
 """Seconds between two writes of conditions or metadata to one object (M1)."""

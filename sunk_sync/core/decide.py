@@ -24,6 +24,7 @@ from sunk_sync.core.rules.host.lock import lock
 from sunk_sync.core.rules.host.mark import mark
 from sunk_sync.core.rules.host.mirror import mirror
 from sunk_sync.core.rules.host.part import part
+from sunk_sync.core.rules.host.requeue import requeue
 from sunk_sync.core.rules.host.retire import retire
 from sunk_sync.core.rules.host.topology import topology
 from sunk_sync.core.rules.node_set.clear import clear
@@ -62,6 +63,7 @@ HOST_RULES: dict[str, HostRule] = {
     "part": part,
     "forget": forget,
     "enrol": enrol,
+    "requeue": requeue,
     "busy": busy,
     "feature": feature,
     "topology": topology,

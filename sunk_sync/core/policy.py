@@ -6,12 +6,9 @@ from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import (
     Action,
     Bind,
-    Condemn,
-    CreatePod,
     Drain,
     EndPod,
     RecordEvent,
-    RemakePod,
     SetMetadata,
     SubmitJob,
     traits_of,
@@ -19,6 +16,7 @@ from sunk_sync.core.model.actions import (
 from sunk_sync.core.model.facts import Holding
 from sunk_sync.core.model.keys import Key
 from sunk_sync.core.model.names import EVENT_END_HELD, MANAGER_RETIRE
+from sunk_sync.core.model.node_set_actions import Condemn, CreatePod, RemakePod
 from sunk_sync.core.model.verdict import Kept, Screened, Verdict
 
 NONE_HELD = Holding(0, 0.0)

@@ -12,11 +12,12 @@ from sunk_sync.controller.loop import Journal, Loop, TakeOver
 from sunk_sync.controller.outbox import Outbox, Writers
 from sunk_sync.controller.workqueue import Limits
 from sunk_sync.core.graph.graph import Graph
-from sunk_sync.core.model.actions import Action, DeleteNode, SubmitJob
+from sunk_sync.core.model.actions import Action, SubmitJob
 from sunk_sync.core.model.calls import GateCall, JobNotice, LockCall
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import OPTIONAL, OTHER_PODS, SOURCES, News, Source, Tell
 from sunk_sync.core.model.job_identity import Identity
+from sunk_sync.core.model.node_set_actions import DeleteNode, OnRecord, RequeueJobs
 from sunk_sync.core.model.outcomes import Done, Outcome, Unsure
 from sunk_sync.core.model.placeholder import QUEUED
 from sunk_sync.core.policy import Policy
@@ -43,7 +44,7 @@ from sunk_sync.slurm.read.pending_reasons import JobReasons
 from sunk_sync.slurm.write.jobs import JobPush
 from sunk_sync.slurm.write.nodes import SlurmPush
 from sunk_sync.slurm.write.records import RecordPush
-from sunk_sync.slurm.write.requeue import is_requeueable
+from sunk_sync.slurm.write.requeue import RequeuePush, is_requeueable
 from sunk_sync.slurm.write.submit import SubmitContext
 from sunk_sync.telemetry.exchange import Called
 
@@ -180,6 +181,7 @@ class Parts:
         context = SubmitContext(self._script, self._is_wanted)
         self._job_push = JobPush(self._slurm, clock, job_owners=job_owners, context=context)
         self._record_push = RecordPush(self._slurm, clock)
+        self._requeue_push = RequeuePush(self._slurm, clock)
         self._node_push = SlurmPush(self._slurm, clock=clock, tell=self._tell_node_reads)
         return Writers(
             slurm=(self._push_nodes, SLURM_LIMITS),
@@ -196,8 +198,13 @@ class Parts:
     async def _push_nodes(self, actions: Sequence[Action]) -> Sequence[Outcome]:
         """Push, then notify the poll: these answers may be newer than a listing in progress."""
         ends = [action for action in actions if isinstance(action, DeleteNode)]
-        others = [action for action in actions if not isinstance(action, DeleteNode)]
-        outcomes = [*await self._node_push.push(others), *await self._record_push.push(ends)]
+        jobs = [action for action in actions if isinstance(action, RequeueJobs)]
+        others = [action for action in actions if not isinstance(action, OnRecord)]
+        outcomes = [
+            *await self._node_push.push(others),
+            *await self._record_push.push(ends),
+            *await self._requeue_push.push(jobs),
+        ]
         self._poll.touched()
         place = {id(one.action): one for one in outcomes}
         return [place[id(action)] for action in actions]

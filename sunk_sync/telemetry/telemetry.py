@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from sunk_sync.core.model import actions as act
-from sunk_sync.core.model import lock_actions
+from sunk_sync.core.model import lock_actions, node_set_actions
 from sunk_sync.core.model.actions import Action, target_of
 from sunk_sync.core.model.facts import (
     SOURCES,
@@ -304,7 +304,7 @@ def spelled(key: object) -> str:
 def _told(action: Action) -> _Extra:
     """Return the log fields of an action: its object and its content."""
     told: _Extra = {"action": name_of(action)}
-    if isinstance(action, act.SlurmAction | act.DeleteNode):
+    if isinstance(action, act.SlurmAction | node_set_actions.OnRecord):
         return told | {"slurm_node": action.slurm_node} | _node_content(action)
     match action:
         case act.GetObject() | act.GetGang():
@@ -335,7 +335,7 @@ def _told(action: Action) -> _Extra:
             return told | _content(action)
 
 
-def _node_content(action: act.SlurmAction | act.DeleteNode) -> _Extra:
+def _node_content(action: act.SlurmAction | node_set_actions.OnRecord) -> _Extra:
     match action:
         case act.Drain() | act.Undrain() | act.RewriteReason():
             return {"reason": action.reason}
@@ -343,19 +343,21 @@ def _node_content(action: act.SlurmAction | act.DeleteNode) -> _Extra:
             return {"features": ",".join(action.features), "weight": action.weight}
         case act.SetTopology():
             return {"topology": action.topology}
+        case node_set_actions.RequeueJobs():
+            return {"method": action.which.method}
         case _:
             return {}
 
 
 def _content(action: Action) -> _Extra:
     match action:
-        case act.CreatePod():
+        case node_set_actions.CreatePod():
             return {"pod": action.name, "revision": action.plan.revision}
-        case act.Condemn() | act.DeletePod():
+        case node_set_actions.Condemn() | node_set_actions.DeletePod():
             return {"pending_deletion": action.why}
         case lock_actions.Lock():
             return {"state": action.state}
-        case act.SetFinalizer():
+        case node_set_actions.SetFinalizer():
             return {"held": action.held}
         case act.SetConditions():
             return {"conditions": ",".join(f"{c.type}={c.status}" for c in action.conditions)}

@@ -100,6 +100,30 @@ WRONG: dict[str, tuple[Object, str]] = {
         node_set(updateStrategy={"type": "Recreate"}),
         'Unsupported value: "Recreate": supported values: "RollingUpdate", "OnDelete"',
     ),
+    "time without after": (
+        node_set(updateJobs={"method": "time"}),
+        "spec.updateJobs.after: Invalid value: the method time needs after, such as 30m",
+    ),
+    "after in words": (
+        node_set(updateJobs={"method": "time", "after": "soon"}),
+        "after is a duration such as 30m or 1h30m",
+    ),
+    "partition without partitions": (
+        node_set(updateJobs={"method": "partition"}),
+        "the method partition needs partitions, and no other takes them",
+    ),
+    "partitions without use": (
+        node_set(updateJobs={"method": "qos", "qos": ["low"], "partitions": ["spare"]}),
+        "the method partition needs partitions, and no other takes them",
+    ),
+    "a comma in a QOS": (
+        node_set(updateJobs={"method": "qos", "qos": ["low,high"]}),
+        "a name has letters, digits and the characters _.+=-",
+    ),
+    "scaleInTimeout alone": (
+        node_set(scaleInTimeout="1h"),
+        "scaleInTimeout needs updateJobs, which says which jobs are requeued then",
+    ),
     "word for memory": (node_set(memory="lots"), MEMORY),
     "memory below one MiB": (node_set(memory="4"), MEMORY),
     "memory as a number": (node_set(memory=64), "spec.memory in body must be of type string"),

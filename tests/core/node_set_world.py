@@ -8,8 +8,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import (
-    Action,
+from sunk_sync.core.model.actions import Action, SetMetadata
+from sunk_sync.core.model.facts import Deleted, Observed, SlurmdPod, Source
+from sunk_sync.core.model.names import MANAGER_BUSY
+from sunk_sync.core.model.node_set import NodeSet, Stamp
+from sunk_sync.core.model.node_set_actions import (
     ClearPod,
     Condemn,
     CreatePod,
@@ -18,18 +21,9 @@ from sunk_sync.core.model.actions import (
     PodEnd,
     RemakePod,
     SetFinalizer,
-    SetMetadata,
     SetStatus,
 )
-from sunk_sync.core.model.facts import (
-    CreateRefused,
-    Deleted,
-    Observed,
-    SlurmdPod,
-    Source,
-)
-from sunk_sync.core.model.names import MANAGER_BUSY
-from sunk_sync.core.model.node_set import NodeSet, Stamp
+from sunk_sync.core.model.node_set_answers import CreateRefused
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.translate.node_states import is_busy, is_drained
 from sunk_sync.core.translate.slurmd_options import digest

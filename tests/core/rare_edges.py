@@ -13,6 +13,9 @@ from sunk_sync.core.model.facts import Lost, Observed, Row, SubmitRefused
 from sunk_sync.core.model.job_identity import workload_id
 from sunk_sync.core.model.lock_actions import Lock, Unlock
 from sunk_sync.core.model.node_lock import NodePods
+from sunk_sync.core.model.node_set import Requeueing
+from sunk_sync.core.model.node_set_actions import RequeueJobs
+from sunk_sync.core.model.node_set_answers import RequeueTried
 from tests.core.checks import check_oracle
 from tests.kit.build import (
     OFFER,
@@ -251,6 +254,17 @@ def the_node_set_of_an_unlisted_pod_is_gone() -> None:
     check(core)
 
 
+def jobs_of_a_condemned_pod_are_requeued() -> None:
+    """N28: the next try is a minute later, and Events say what became of the jobs."""
+    spec = node_set(1, requeueing=Requeueing("time"))
+    leaves = set_pod(0, spec, pending_deletion="update of NodeSet cpu")
+    core = Core(spec, leaves, record(0, "MIXED+DRAIN", spec, reason="k8s: pod pending deletion"))
+    assert core.wants("cpu-0", RequeueJobs)
+    core.see(RequeueTried("cpu-0", core.now, 1))
+    check(core)
+    assert not core.wants("cpu-0", RequeueJobs)
+
+
 GRAPH_EDGES: dict[str, Callable[[], None]] = {
     "slurmd_pod_changed:self.keys.mark_each(self._workload_edges.hosts_changed())": (
         slurmd_asks_for_more
@@ -273,6 +287,9 @@ GRAPH_EDGES: dict[str, Callable[[], None]] = {
     "node_set_changed:self.keys.mark(CLUSTER)": the_node_set_of_an_unlisted_pod_is_gone,
     "pods_were_listed:self.keys.mark_hosts("
     "self._hosts.claims.hosts_on_node(pods.node_name))": the_pods_of_a_locked_node_are_listed,
+    "_observe_answer:self.keys.mark_each(self.node_sets.requeue_tried(answer))": (
+        jobs_of_a_condemned_pod_are_requeued
+    ),
     "slurm_was_read:self.keys.mark_hosts(idle)": a_read_of_slurm_shows_a_locked_node_idle,
     "_see_gate:self.keys.mark_all()": the_first_gate_call_of_ours,
     "_observe_source:self.keys.mark_each(self._workload_edges.nodes_liveness_changed())": (

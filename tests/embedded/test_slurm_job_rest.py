@@ -252,3 +252,28 @@ def test_a_simulated_script_is_recognised_by_its_text() -> None:
     assert [(call.kind, call.job.job_id) for call in asker.slurm.take_calls()] == [("started", 1)]
     asker.slurm.exit_script(1, now_s=asker.now_s, code=2)
     assert job(asker)["exit_code"]["return_code"]["number"] == 2
+
+
+def requeue(asker: Asker, *names: str) -> tuple[int, list[int]]:
+    return outcome(asker.ask("POST", "jobs/requeue", {"jobs": names, "flags": ["Incomplete"]}))
+
+
+def test_a_requeue_ends_running_jobs_and_names_those_that_may_not_be_requeued() -> None:
+    """As measured on 26.05: the others of the same request go."""
+    asker = Asker()
+    cases: tuple[dict[str, Any], ...] = ({}, {"requeue": False}, {}, {"priority": 0})
+    for fields in cases:
+        asker.submit(**{"required_nodes": "", **fields})
+    asker.wait(3)
+    asker.ask("DELETE", "job/3")
+    asker.wait(1)
+    assert requeue(asker, "1", "2", "3", "4", "99") == (422, [2037, 2024, 2017])
+    shown = {name: (one["job_state"][0], one["restart_cnt"]) for name in "123"
+             for one in [job(asker, name)]}  # fmt: skip
+    assert shown == {"1": ("PENDING", 1), "2": ("RUNNING", 0), "3": ("CANCELLED", 0)}
+    assert requeue(asker, "99") == (404, [2017])
+    assert requeue(asker) == (404, [2017])
+
+
+def test_an_older_slurmrestd_has_no_requeue() -> None:
+    assert Asker("24.11").ask("POST", "jobs/requeue", {"jobs": ["1"]}).status == 404

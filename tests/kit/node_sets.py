@@ -2,12 +2,18 @@
 
 from typing import Any
 
-from sunk_sync.core.model.actions import Condemn, CreatePod, DeleteNode, DeletePod, SetStatus
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import SlurmdPod, SlurmNode
 from sunk_sync.core.model.keys import node_set_key
 from sunk_sync.core.model.node_mark import Mark, mark_text
 from sunk_sync.core.model.node_set import Gres, NodeSet, Plan, Registration, Stamp
+from sunk_sync.core.model.node_set_actions import (
+    Condemn,
+    CreatePod,
+    DeleteNode,
+    DeletePod,
+    SetStatus,
+)
 from sunk_sync.core.translate.node_set import plan_of
 from tests.kit.build import CLUSTER_UID, Core, slurm_node, slurmd_pod
 

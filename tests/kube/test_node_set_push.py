@@ -2,8 +2,9 @@
 
 import pytest
 
-from sunk_sync.core.model.actions import CreatePod, DeletePod, RemakePod
-from sunk_sync.core.model.facts import CreateRefused, GetResult, Reference
+from sunk_sync.core.model.facts import GetResult, Reference
+from sunk_sync.core.model.node_set_actions import CreatePod, DeletePod, RemakePod
+from sunk_sync.core.model.node_set_answers import CreateRefused
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from tests.kit.node_sets import node_set, plan
 from tests.kit.pod_push import LATER, NOW, POD, Json, Script, a_pod, outcome_of

@@ -16,6 +16,7 @@ NODESETS = REPOSITORY / "deploy" / "nodesets"
 CRD = NODESETS / "crd.yaml"
 PATH = "/apis/sunk-sync.dev/v1alpha1/namespaces/slurm/nodesets"
 PODS = "/api/v1/namespaces/slurm/pods?labelSelector=sunk.coreweave.com%2Fshape"
+EVENTS = "/apis/events.k8s.io/v1/namespaces/slurm/events"
 NODES = 6
 CONF = SlurmConf(slurmds=1, cpus=4, extra_lines=("SlurmctldParameters=enable_configless",))
 
@@ -72,12 +73,23 @@ class Farm:
         """Whether sunk-sync has seen so many Pods in use, and Slurm has so many usable nodes."""
         return self.usable(number) and self.status().get("available") == number
 
+    def is_updated(self, number: int, *, memory_mib: int = 1024) -> bool:
+        """Whether so many Pods are in use whose records have this memory, and no others."""
+        records = [one for one in self.slurm.slurm_nodes() if one["name"].startswith("cpu-")]
+        sizes = [one["real_memory"] for one in records]
+        return sizes == [memory_mib] * number and self.is_available(number)
+
     def job(self, job_id: str) -> Mapping[str, Any]:
         (job,) = self.slurm.rest.call("GET", self.slurm.path(f"job/{job_id}"))["jobs"]
         return dict(job)
 
     def status(self) -> Mapping[str, Any]:
         return dict(self.kube.rest.call("GET", f"{PATH}/cpu").get("status", {}))
+
+    def events(self, reason: str) -> list[str]:
+        """Return the messages of the Events with this reason."""
+        found = self.kube.rest.call("GET", EVENTS)["items"]
+        return [one["note"] for one in found if one["reason"] == reason]
 
     def clear(self) -> None:
         """Delete the NodeSet and wait until nothing is left."""

@@ -71,16 +71,10 @@ def scale_and_update(farm: Farm) -> None:
     farm.scale(2)
     until(lambda: farm.is_available(2), "two nodes in Slurm")
     farm.change(memory="1Gi")
-    until(lambda: is_updated(farm, 2), "both updated")
+    until(lambda: farm.is_updated(2), "both updated")
     farm.kube.kubectl("delete", "nset/cpu", "-n", "slurm", "--wait=false")
     until(farm.is_empty, "nothing left")
     assert Counter(farm.pods.started) == {"cpu-0": 3, "cpu-1": 3, "cpu-2": 1}
-
-
-def is_updated(farm: Farm, number: int) -> bool:
-    records = [one for one in farm.slurm.slurm_nodes() if one["name"].startswith("cpu-")]
-    sizes = [one["real_memory"] for one in records]
-    return sizes == [1024] * number and farm.is_available(number)
 
 
 def vanish(farm: Farm) -> None:

@@ -18,6 +18,7 @@ from sunk_sync.core.model import actions as act
 from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.facts import Confirmed, ListingEnded, ListingStarted, Lost, Reference
 from sunk_sync.core.model.node_set import Counts
+from sunk_sync.core.model.node_set_actions import Condemn, DeletePod
 from sunk_sync.core.model.outcomes import Done, Refused, Unsure
 from sunk_sync.telemetry import logs as logs_module
 from sunk_sync.telemetry.exchange import Exchange
@@ -162,7 +163,7 @@ REFERENCE = Reference("Pod", "slurm", "cpu-0", "u")
 
 @pytest.mark.parametrize(
     "action",
-    [act.Condemn(REFERENCE, "scale-in"), act.DeletePod(REFERENCE, "scale-in", drained=True)],
+    [Condemn(REFERENCE, "scale-in"), DeletePod(REFERENCE, "scale-in", drained=True)],
     ids=["condemn", "delete"],
 )
 def test_the_fields_of_an_action_do_not_hide_why_it_was_kept(

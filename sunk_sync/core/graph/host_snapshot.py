@@ -33,7 +33,8 @@ class HostSnapshots:
         since = claim.pod or claim.finished
         is_complete = pod is not None and node is not None
         traces = NO_TRACES if is_complete else self._traces(name, claim)
-        slurm_node = self._slurm_nodes.get(name)
+        record = self._slurm_nodes.entries.get(name)
+        slurm_node = record.row if record is not None else None
         return Host(
             name=name,
             slurm_node=slurm_node,
@@ -41,6 +42,8 @@ class HostSnapshots:
             pod_changed_s=since.changed_s if since is not None else 0.0,
             home=self._node_sets.home(slurm_node, self._last_seen) if pod is None else None,
             wish=self._node_sets.wish(slurm_node) if pod is not None else None,
+            drained_since_s=record.since_s if record is not None else 0.0,
+            requeued=self._node_sets.requeued(name),
             slurm_listed=self._slurm_nodes.listed,
             kube_listed=self._nodes.listed and self._slurmd_pods.listed,
             blind=self._slurm_nodes.blind,

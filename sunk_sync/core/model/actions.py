@@ -10,7 +10,19 @@ from sunk_sync.core.model.facts import Reference, Source
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.model.lock_actions import AnswerLock, GetNodePods, Lock, LockAction, Unlock
-from sunk_sync.core.model.node_set import Counts, NodeSet, Plan, Stamp
+from sunk_sync.core.model.node_set_actions import (
+    ClearPod,
+    Condemn,
+    CreatePod,
+    DeleteNode,
+    DeletePod,
+    NodeSetAction,
+    OnRecord,
+    RemakePod,
+    RequeueJobs,
+    SetFinalizer,
+    SetStatus,
+)
 from sunk_sync.core.model.placeholder import Kind
 from sunk_sync.core.model.pod_spec import PodSpec
 from sunk_sync.core.model.traits import Target, Traits
@@ -233,76 +245,6 @@ class AnswerStop(Struct, frozen=True, gc=False):
     verdict: Literal["gone", "drain"]
 
 
-class CreatePod(Struct, frozen=True, gc=False):
-    """Make one Pod of a NodeSet, with this fixed name (N1)."""
-
-    reference: Reference
-    """The NodeSet."""
-    name: str
-    spec: NodeSet
-    plan: Plan
-    node_name: str = ""
-    """The only Node where it may run; empty: the scheduler chooses (N17)."""
-
-
-class Condemn(Struct, frozen=True, gc=False):
-    """Set the annotation pending-deletion on a Pod of a NodeSet; an empty text removes it."""
-
-    reference: Reference
-    why: str
-
-
-class DeletePod(Struct, frozen=True, gc=False):
-    """Delete a condemned Pod of a NodeSet, if it still is as the action says (N8)."""
-
-    reference: Reference
-    why: str
-    """Its annotation pending-deletion."""
-    drained: bool
-    """It must have the annotation drained: its record was read idle after the drain."""
-    unbound: bool = False
-    """It must be on no Node: slurmd never started."""
-
-
-class ClearPod(Struct, frozen=True, gc=False):
-    """Delete a Pod of a NodeSet that has ended (N21)."""
-
-    reference: Reference
-
-
-class RemakePod(Struct, frozen=True, gc=False):
-    """Delete a Pod of a NodeSet whose record vanished (N3); the breaker counts it (N5)."""
-
-    reference: Reference
-
-
-class DeleteNode(Struct, frozen=True, gc=False):
-    """Delete the record of a Slurm node with this stamp, if no job needs it (N10)."""
-
-    slurm_node: str
-    stamp: Stamp
-
-
-class SetStatus(Struct, frozen=True, gc=False):
-    """Set the status of a NodeSet."""
-
-    reference: Reference
-    spec: NodeSet
-    """The NodeSet that the status describes."""
-    revision: str
-    counts: Counts
-    conditions: tuple[Condition, ...]
-
-
-class SetFinalizer(Struct, frozen=True, gc=False):
-    """Set the finalizer of sunk-sync on a NodeSet, or remove it (N23)."""
-
-    reference: Reference
-    held: bool
-
-
-PodEnd = DeletePod | ClearPod | RemakePod
-NodeSetAction = CreatePod | Condemn | PodEnd | SetStatus | SetFinalizer
 JobAction = SubmitJob | CancelJob | UpdateJob | GetJob
 HookAction = AnswerGate | AnswerStop | AnswerLock
 WorkloadAction = Bind | EndPod | SetScheduled | GetGang
@@ -314,7 +256,7 @@ OnObject = (
 SlurmAction = Drain | Undrain | RewriteReason | SetComment | SetFeatures | SetTopology
 KubeAction = SetConditions | SetMetadata | Cordon | Uncordon | RecordEvent | GetObject | Relist
 Action = (
-    SlurmAction | KubeAction | JobAction | WorkloadAction | HookAction | NodeSetAction | DeleteNode
+    SlurmAction | KubeAction | JobAction | WorkloadAction | HookAction | NodeSetAction | OnRecord
     | LockAction
 )  # fmt: skip
 
@@ -328,7 +270,7 @@ def target_of(action: Action) -> Target:
     return TRAITS[type(action)].target(action)
 
 
-def _of_node(field: str) -> Callable[[SlurmAction | DeleteNode], Target]:
+def _of_node(field: str) -> Callable[[SlurmAction | OnRecord], Target]:
     return lambda action: ("slurm_node", action.slurm_node, field)
 
 
@@ -397,6 +339,7 @@ TRAITS: dict[type, Traits] = {
     RemakePod: Traits(_on_object("end"), lifts=True),
     DeletePod: Traits(_on_object("end"), urgency=1, lifts=True),
     DeleteNode: Traits(_of_node("record"), "slurm", lifts=True),
+    RequeueJobs: Traits(_of_node("jobs"), "slurm", urgency=2, lifts=True),
     SetStatus: Traits(_on_object("status")),
     SetFinalizer: Traits(_on_object("finalizer"), urgency=1),
 }

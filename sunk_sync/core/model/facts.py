@@ -13,6 +13,7 @@ from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.model.node_lock import LockState, NodePods
 from sunk_sync.core.model.node_set import NodeSet, Stamp
+from sunk_sync.core.model.node_set_answers import CreateRefused, RequeueTried
 from sunk_sync.core.model.pod_spec import NO_OFFER, Gang, Offer, PodSpec
 from sunk_sync.core.model.user_policy import UserPolicy
 
@@ -167,6 +168,11 @@ class SlurmNode(Struct, frozen=True, kw_only=True, gc=False):
     """Not read, but derived from an earlier read and a later write of sunk-sync. Jobs may have
     started between the two."""
 
+    @property
+    def ready(self) -> bool:
+        """Whether Slurm may start jobs there, as far as drains go."""
+        return "DRAIN" not in self.state
+
 
 class Job(Struct, frozen=True, kw_only=True, gc=False):
     """A placeholder job of this cluster. Source: GET /jobs/state/, details by GET /job/{id}."""
@@ -256,16 +262,6 @@ class GangSize(Struct, frozen=True, gc=False):
     """0: unknown, `why` says so."""
     why: str
     asked_s: float
-
-
-class CreateRefused(Struct, frozen=True, gc=False):
-    """The API server refused to make a Pod of a NodeSet (N21)."""
-
-    namespace: str
-    node_set: str
-    name: str
-    """Of the Pod."""
-    why: str
 
 
 class Taken(Struct, frozen=True, gc=False):
@@ -389,7 +385,7 @@ News = (
     Observed | WriteEcho | Deleted | ListingStarted | ListingEnded | Confirmed | Lost | GetResult
     | Holding | GateCall | StopCall | CallEnded | JobNotice | Attempt | SubmitRefused | BindRefused
     | BindTried | Placed | Contradicted | GangSize | Taken | PolicyRead | CreateRefused | LockCall
-    | NodePods
+    | NodePods | RequeueTried
 )  # fmt: skip
 
 Tell = Callable[[Sequence[News]], Awaitable[None]]

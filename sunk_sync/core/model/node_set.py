@@ -87,6 +87,18 @@ class UpdateStrategy(Struct, frozen=True, gc=False):
     """`unavailable` is a share of the desired Pods in percent, rounded down, but at least one."""
 
 
+class Requeueing(Struct, frozen=True, gc=False):
+    """Which jobs on a condemned Slurm node are requeued, instead of waiting for their end (N28)."""
+
+    method: Literal["none", "time", "partition", "qos"] = "none"
+    """time: all jobs. partition, qos: those in one of `names`."""
+    names: tuple[str, ...] = ()
+    after_s: float = 0.0
+    """How long after the drain; for updates."""
+    scale_in_after_s: float | None = None
+    """The same for all other ends. None: they wait for the jobs."""
+
+
 class Counts(Struct, frozen=True, kw_only=True, gc=False):
     """Numbers in the status of a NodeSet."""
 
@@ -136,6 +148,7 @@ class NodeSet(Struct, frozen=True, kw_only=True, gc=False):
     features: Features = Features()
     topology: Topology = Topology()
     strategy: UpdateStrategy = UpdateStrategy()
+    requeueing: Requeueing = Requeueing()
     min_ready_s: float = 0.0
     counts: Counts = NO_COUNTS
     """As in its status."""

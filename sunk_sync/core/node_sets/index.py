@@ -10,9 +10,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import CreateRefused, Node, SlurmdPod, SlurmNode, Source
+from sunk_sync.core.model.facts import Node, SlurmdPod, SlurmNode, Source
 from sunk_sync.core.model.keys import Key, host_key, node_set_key
 from sunk_sync.core.model.node_set import NO_COUNTS, NodeSet, Plan
+from sunk_sync.core.model.node_set_answers import CreateRefused, RequeueTried
 from sunk_sync.core.node_sets.failures import FailureLog
 from sunk_sync.core.node_sets.matches import NodeMatches
 from sunk_sync.core.tables.table import Table
@@ -53,6 +54,8 @@ class NodeSetIndex:
         """Hosts with a Pod of a NodeSet and without a record: each read of Slurm concerns them."""
         self._deleting: set[str] = set()
         """NodeSets that are being deleted: each read of Slurm concerns them."""
+        self.requeued: dict[str, RequeueTried] = {}
+        """Slurm node → the last try to requeue its jobs, since it was drained."""
         self._emptied_s: dict[str, float] = {}
         """UID of a NodeSet → when its last Pod went."""
 
@@ -233,6 +236,13 @@ class NodeSetIndex:
         self.failures.note(key, refused.name, why=refused.why, now=now)
         return {node_set_key(key)}
 
+    def requeue_tried(self, tried: RequeueTried) -> set[Key]:
+        record = self.slurm_nodes.get(tried.slurm_node)
+        if record is None or record.ready:
+            return set()
+        self.requeued[tried.slurm_node] = tried
+        return {host_key(tried.slurm_node)}
+
     def slurm_node_changed(self, before: SlurmNode | None, after: SlurmNode | None) -> set[Key]:
         keys: set[Key] = set()
         for row in filter(None, (before, after)):
@@ -243,6 +253,8 @@ class NodeSetIndex:
                     keys.add(node_set_key(key))
         if after is not None and after.stamp is not None:
             self._records[after.stamp.node_set].add(after.name)
+        if before is not None and (after is None or after.ready):
+            self.requeued.pop(before.name, None)
         if before is None and after is not None:
             self._unregistered.discard(after.name)
         if before is not None and after is None and before.name in self._hosts:

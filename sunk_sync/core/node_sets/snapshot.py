@@ -2,6 +2,7 @@
 
 from sunk_sync.core.model.facts import SlurmdPod, SlurmNode
 from sunk_sync.core.model.node_set import NodeSet, Plan
+from sunk_sync.core.model.node_set_answers import RequeueTried
 from sunk_sync.core.node_sets.index import NodeSetIndex
 from sunk_sync.core.tables.claims import Claims
 from sunk_sync.core.tables.entries import Entry
@@ -59,7 +60,12 @@ class NodeSetSnapshots:
         spec = self._index.of_record(slurm_node) if slurm_node is not None else None
         if spec is None:
             return None
-        return RecordWish(spec.name, spec.features, spec.registration.weight, spec.topology)
+        return RecordWish(
+            spec.name, spec.features, spec.registration.weight, spec.topology, spec.requeueing
+        )
+
+    def requeued(self, name: str) -> RequeueTried | None:
+        return self._index.requeued.get(name)
 
     def _slots(self, spec: NodeSet) -> tuple[Slot, ...]:
         plan, pods = self._index.plan(spec), self._index.slurmd_pods.entries

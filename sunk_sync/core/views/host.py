@@ -5,7 +5,8 @@ from msgspec import Struct
 from sunk_sync.core.model.calls import GateCall, LockCall
 from sunk_sync.core.model.facts import GetResult, Node, Reference, SlurmdPod, SlurmNode
 from sunk_sync.core.model.node_mark import Mark
-from sunk_sync.core.model.node_set import Features, NodeSet, Stamp, Topology
+from sunk_sync.core.model.node_set import Features, NodeSet, Requeueing, Stamp, Topology
+from sunk_sync.core.model.node_set_answers import RequeueTried
 from sunk_sync.core.views.parts import NOBODY, Arrival, Residents
 
 
@@ -40,13 +41,14 @@ class Home(Struct, frozen=True, gc=False):
 
 
 class RecordWish(Struct, frozen=True, gc=False):
-    """What a NodeSet wants of its records in Slurm; all can change while slurmd lives."""
+    """What a NodeSet wants of its Slurm nodes; all can change while slurmd lives."""
 
     node_set: str
     """Its name, which is a feature from the first moment."""
     features: Features
     weight: int
     topology: Topology
+    requeueing: Requeueing
 
 
 class HostLock(Struct, frozen=True, kw_only=True, gc=False):
@@ -89,6 +91,10 @@ class Host(Struct, frozen=True, kw_only=True, gc=False):
     """Without a Pod; of the NodeSet that the stamp of the record names."""
     wish: RecordWish | None = None
     """With a Pod; of the NodeSet that the stamp of the record names."""
+    drained_since_s: float = 0.0
+    """Since when the Slurm node is drained, or in use."""
+    requeued: RequeueTried | None = None
+    """The last try to requeue jobs, since it was drained."""
     pod_since_s: float = 0.0
     """Since when the Pod, or the one that has ended, is as it is."""
     node: Node | None = None

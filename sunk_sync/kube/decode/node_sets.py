@@ -1,5 +1,6 @@
 """NodeSets from their wire shape to facts."""
 
+import re
 from sys import intern
 
 from msgspec import convert
@@ -13,6 +14,7 @@ from sunk_sync.core.model.node_set import (
     Gres,
     NodeSet,
     Registration,
+    Requeueing,
     Topology,
     UpdateStrategy,
 )
@@ -26,6 +28,7 @@ SLURMD = "slurmd"
 """Name of the container that runs slurmd."""
 MIB = 1 << 20
 PERCENT = "%"
+DURATION = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?")
 
 
 def node_set_row(wire: wires.WireNodeSet) -> NodeSet:
@@ -54,6 +57,7 @@ def node_set_row(wire: wires.WireNodeSet) -> NodeSet:
         features=_features(spec.features),
         topology=_topology(spec.topology),
         strategy=_strategy(spec.update_strategy),
+        requeueing=_requeueing(spec),
         min_ready_s=float(spec.min_ready_seconds),
         counts=convert(status, Counts, from_attributes=True),
         observed_generation=status.observed_generation,
@@ -103,6 +107,27 @@ def _topology(wire: wires.WireTopology) -> Topology:
 
 def _mib(quantity: str) -> int:
     return counted("memory", nanos(quantity)) // MIB
+
+
+def _requeueing(spec: wires.WireSpec) -> Requeueing:
+    jobs = spec.update_jobs
+    names = {"partition": jobs.partitions, "qos": jobs.qos}.get(jobs.method, [])
+    timeout = spec.scale_in_timeout
+    return Requeueing(
+        jobs.method,
+        tuple(sorted(map(cut, names))),
+        after_s=_seconds(jobs.after),
+        scale_in_after_s=_seconds(timeout) if timeout else None,
+    )
+
+
+def _seconds(duration: str) -> float:
+    """Return the seconds of a duration such as 1h30m."""
+    found = DURATION.fullmatch(duration)
+    if not found:
+        raise ValueError(f"{cut(duration)} is no duration")
+    hours, minutes, seconds = (int(one or 0) for one in found.groups())
+    return float(hours * 3600 + minutes * 60 + seconds)
 
 
 def _strategy(wire: wires.WireStrategy) -> UpdateStrategy:

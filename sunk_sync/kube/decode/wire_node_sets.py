@@ -56,6 +56,13 @@ class WireTopology(Struct, gc=False, frozen=True):
     under: str = "tree:root"
 
 
+class WireUpdateJobs(Struct, gc=False, frozen=True):
+    method: Literal["none", "time", "partition", "qos"] = "none"
+    after: str = "0s"
+    partitions: list[str] = []
+    qos: list[str] = []
+
+
 class WireSpec(Struct, gc=False, frozen=True, rename="camel"):
     template: Raw = EMPTY
     scaling_mode: Literal["StatefulSet", "DaemonSet"] = "StatefulSet"
@@ -71,6 +78,8 @@ class WireSpec(Struct, gc=False, frozen=True, rename="camel"):
     features: WireFeatures = WireFeatures()
     topology: WireTopology = WireTopology()
     update_strategy: WireStrategy = WireStrategy()
+    update_jobs: WireUpdateJobs = WireUpdateJobs()
+    scale_in_timeout: str = ""
     min_ready_seconds: int = 0
 
 

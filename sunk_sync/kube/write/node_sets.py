@@ -7,7 +7,11 @@ import msgspec
 from msgspec.structs import replace
 
 from sunk_sync.core.model import names
-from sunk_sync.core.model.actions import (
+from sunk_sync.core.model.actions import SetMetadata
+from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.facts import GetResult, Observed, SlurmdPod
+from sunk_sync.core.model.node_set import API_VERSION, FINALIZER, GROUP, VERSION
+from sunk_sync.core.model.node_set_actions import (
     ClearPod,
     Condemn,
     CreatePod,
@@ -16,12 +20,9 @@ from sunk_sync.core.model.actions import (
     PodEnd,
     RemakePod,
     SetFinalizer,
-    SetMetadata,
     SetStatus,
 )
-from sunk_sync.core.model.condition import Condition
-from sunk_sync.core.model.facts import CreateRefused, GetResult, Observed, SlurmdPod
-from sunk_sync.core.model.node_set import API_VERSION, FINALIZER, GROUP, VERSION
+from sunk_sync.core.model.node_set_answers import CreateRefused
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.translate.slurmd_pod import selector_of, slurmd_pod
 from sunk_sync.kube.api.answers import Decode, KubeError

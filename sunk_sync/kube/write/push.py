@@ -16,7 +16,6 @@ from sunk_sync.core.model.actions import (
     EndPod,
     GetGang,
     GetObject,
-    NodeSetAction,
     RecordEvent,
     Relist,
     SetMetadata,
@@ -25,6 +24,7 @@ from sunk_sync.core.model.actions import (
 from sunk_sync.core.model.facts import GetResult, Kind, Node, Observed, Source
 from sunk_sync.core.model.lock_actions import LockAction
 from sunk_sync.core.model.names import WORKLOAD_MANAGERS
+from sunk_sync.core.model.node_set_actions import NodeSetAction
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.kube.api.answers import Decode, KubeError
 from sunk_sync.kube.api.client import Caller, Request

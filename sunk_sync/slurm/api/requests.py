@@ -137,6 +137,11 @@ def cancel_jobs(body: bytes) -> SlurmCall:
     return SlurmCall(method="DELETE", path="jobs/", kind="jobs/", body=body)
 
 
+def requeue_jobs(body: bytes) -> SlurmCall:
+    """Requeue running jobs: they end and wait again."""
+    return SlurmCall(method="POST", path="jobs/requeue", kind="jobs/requeue", body=body)
+
+
 Take = Callable[[Sequence[bytes], float], Awaitable[SlurmError | None]]
 """Takes records of a listing and the second of its request; an error stops the listing."""
 

@@ -26,13 +26,19 @@ class Dialect(Struct, frozen=True):
     EXTERNAL_JOB. An unknown flag is an error, but Slurm makes the job nevertheless."""
     topo: bool = True
     """`shared` may be `topo`."""
+    requeue: bool = False
+    """POST /jobs/requeue is served."""
     undrain_clears_reason: bool = False
     """UNDRAIN empties the reason, even a reason in the same call."""
 
 
 DIALECTS: Final[Mapping[str, Dialect]] = {
     "v0.0.45": Dialect(
-        conditional_nodes=True, conf=True, placeholders=_ALL, undrain_clears_reason=True
+        conditional_nodes=True,
+        conf=True,
+        placeholders=_ALL,
+        requeue=True,
+        undrain_clears_reason=True,
     ),
     "v0.0.44": Dialect(placeholders=_ALL),
     "v0.0.43": Dialect(placeholders=_ALL),

@@ -11,8 +11,8 @@ import anyio
 import msgspec
 from msgspec import Struct
 
-from sunk_sync.core.model.actions import DeleteNode
 from sunk_sync.core.model.facts import Deleted
+from sunk_sync.core.model.node_set_actions import DeleteNode
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.translate.hostlist import HostlistError, expand
 from sunk_sync.core.translate.node_states import is_busy

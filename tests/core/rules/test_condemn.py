@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.core.model.actions import Condemn
 from sunk_sync.core.model.facts import Lost
 from sunk_sync.core.model.node_set import UpdateStrategy
+from sunk_sync.core.model.node_set_actions import Condemn
 from tests.kit.build import Core
 from tests.kit.node_sets import (
     LARGER,

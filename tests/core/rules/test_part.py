@@ -4,18 +4,16 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.core.model.actions import (
-    LOOK_AGAIN_S,
+from sunk_sync.core.model.actions import LOOK_AGAIN_S, GetObject, SetMetadata
+from sunk_sync.core.model.facts import Confirmed, GetResult, Lost
+from sunk_sync.core.model.names import LABEL_BUSY, MANAGER_BUSY
+from sunk_sync.core.model.node_set_actions import (
     ClearPod,
     DeleteNode,
     DeletePod,
-    GetObject,
     RemakePod,
     SetFinalizer,
-    SetMetadata,
 )
-from sunk_sync.core.model.facts import Confirmed, GetResult, Lost
-from sunk_sync.core.model.names import LABEL_BUSY, MANAGER_BUSY
 from tests.kit.build import Core, deleted, node, slurm_node
 from tests.kit.node_sets import (
     LARGER,

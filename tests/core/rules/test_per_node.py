@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import CreatePod
 from sunk_sync.core.model.facts import Node, Source
 from sunk_sync.core.model.names import LOCK
 from sunk_sync.core.model.node_set import EVERY_NODE, NodeSet, UpdateStrategy
+from sunk_sync.core.model.node_set_actions import CreatePod
 from sunk_sync.core.model.pod_spec import Offer, PodSpec, Requirement, Taint, Term, Toleration
 from sunk_sync.core.translate.node_set import pod_name_on
 from sunk_sync.core.translate.slurmd_pod import slurmd_pod as pod_of

@@ -3,9 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import CreatePod
-from sunk_sync.core.model.facts import CreateRefused, Lost, Source
+from sunk_sync.core.model.facts import Lost, Source
 from sunk_sync.core.model.keys import node_set_key
+from sunk_sync.core.model.node_set_actions import CreatePod
+from sunk_sync.core.model.node_set_answers import CreateRefused
 from sunk_sync.core.rules.node_set.populate import LONGEST_PAUSE_S
 from tests.kit.build import Core, deleted, node, slurm_node
 from tests.kit.node_sets import (

@@ -6,17 +6,17 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.core import decide, policy
-from sunk_sync.core.model.actions import (
+from sunk_sync.core.model.actions import SetFeatures
+from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.facts import SlurmdPod, reference_of
+from sunk_sync.core.model.node_set import Stamp
+from sunk_sync.core.model.node_set_actions import (
     Condemn,
     CreatePod,
     DeleteNode,
     RemakePod,
-    SetFeatures,
     SetFinalizer,
 )
-from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import SlurmdPod, reference_of
-from sunk_sync.core.model.node_set import Stamp
 from sunk_sync.core.model.outcomes import Done, Outcome
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.node_sets import index

@@ -4,9 +4,10 @@ slurmd registers once. If slurmctld loses the record, or somebody deletes it, sl
 never comes back, and its Pod stays ready.
 """
 
-from sunk_sync.core.model.actions import RecordEvent, RemakePod
+from sunk_sync.core.model.actions import RecordEvent
 from sunk_sync.core.model.facts import SlurmdPod, reference_of
 from sunk_sync.core.model.names import EVENT_NOT_REGISTERED
+from sunk_sync.core.model.node_set_actions import RemakePod
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.views.host import Host
 from sunk_sync.core.views.node_set import cause_of

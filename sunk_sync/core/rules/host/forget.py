@@ -1,8 +1,9 @@
 """Delete the record of a Slurm node whose Pod is gone for good (N4, N10, N11)."""
 
-from sunk_sync.core.model.actions import LOOK_AGAIN_S, DeleteNode, GetObject
+from sunk_sync.core.model.actions import LOOK_AGAIN_S, GetObject
 from sunk_sync.core.model.facts import SlurmNode
 from sunk_sync.core.model.node_set import Stamp
+from sunk_sync.core.model.node_set_actions import DeleteNode
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.node_states import is_busy, is_foreign_drain
 from sunk_sync.core.views.host import Home, Host

@@ -1,6 +1,5 @@
 """Delete a condemned Pod of a NodeSet once nothing needs it (N8)."""
 
-from sunk_sync.core.model.actions import DeletePod
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import SlurmdPod, SlurmNode, reference_of
 from sunk_sync.core.model.names import (
@@ -8,6 +7,7 @@ from sunk_sync.core.model.names import (
     REASON_NODE_NOT_READY,
     REASON_PENDING_DELETION,
 )
+from sunk_sync.core.model.node_set_actions import DeletePod
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.node_states import (
     is_busy,

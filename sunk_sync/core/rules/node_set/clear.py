@@ -1,8 +1,8 @@
 """Delete the Pods of a NodeSet that have ended, so that others take their names (N21)."""
 
-from sunk_sync.core.model.actions import ClearPod
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import reference_of
+from sunk_sync.core.model.node_set_actions import ClearPod
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.views.node_set import NodeSetView
 

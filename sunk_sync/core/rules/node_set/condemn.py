@@ -6,10 +6,10 @@ Pod once it is drained. Who is condemned stays so, unless the reason is gone.
 
 from collections.abc import Iterator, Sequence
 
-from sunk_sync.core.model.actions import Condemn
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import reference_of
 from sunk_sync.core.model.node_set import Cause, NodeSet, UpdateStrategy
+from sunk_sync.core.model.node_set_actions import Condemn
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.views.node_set import (
     NodeSetView,

@@ -1,8 +1,8 @@
 """Keep a NodeSet until its Pods and records are gone (N23)."""
 
-from sunk_sync.core.model.actions import SetFinalizer
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import reference_of
+from sunk_sync.core.model.node_set_actions import SetFinalizer
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.views.node_set import NodeSetView
 

@@ -1,8 +1,8 @@
 """Make the Pods that are missing (N1, N21, N22, N24)."""
 
-from sunk_sync.core.model.actions import CreatePod
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import reference_of
+from sunk_sync.core.model.node_set_actions import CreatePod
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.views.node_set import NodeSetView, Vacancy
 

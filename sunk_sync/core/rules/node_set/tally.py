@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from sunk_sync.core.model.actions import SetStatus
 from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import reference_of
 from sunk_sync.core.model.node_set import Counts, NodeSet
+from sunk_sync.core.model.node_set_actions import SetStatus
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.node_states import is_drained
 from sunk_sync.core.views.node_set import (

@@ -9,6 +9,7 @@ from sunk_sync.embedded.slurm.api.reply import Replies, RestCall, SlurmAnswer
 from sunk_sync.embedded.slurm.api.rest_changes import ChangeRoutes
 from sunk_sync.embedded.slurm.api.rest_jobs import JobRoutes
 from sunk_sync.embedded.slurm.api.rest_nodes import NodeRoutes
+from sunk_sync.embedded.slurm.api.rest_requeue import RequeueRoute
 from sunk_sync.embedded.slurm.api.status import openapi_shape
 from sunk_sync.embedded.slurm.model.release import NO_CONTROLLER, UNAUTHENTICATED
 from sunk_sync.embedded.slurm.model.tokens import Tokens, token_of
@@ -30,6 +31,7 @@ class SlurmRest:
         nodes, jobs = NodeRoutes(world, self._replies), JobRoutes(world, self._replies)
         changes = ChangeRoutes(world, self._replies)
         self._whole = {**_whole_paths(nodes, jobs), **_changing_paths(changes)}
+        self._whole["POST", "jobs/requeue"] = RequeueRoute(world, self._replies).requeue
         self._named = _named_paths(nodes, jobs, changes)
 
     def answer(self, question: Question, now_s: float) -> SlurmAnswer:
