@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from sunk_sync.demo.screens import Screen, screen_for
 from sunk_sync.demo.snapshot import snapshot_of
+from sunk_sync.demo.stage.slurmds import Slurmds
 from sunk_sync.demo.stage.worlds import HOOKS_KEY, TOKEN, Worlds
 from sunk_sync.demo.story.context import Context
 from sunk_sync.demo.story.endless import endless_steps, submit_job
@@ -62,6 +63,7 @@ class Show:
         self._worlds = Worlds()
         self._history = History(time.monotonic)
         self._syncer: Syncer | None = None
+        self._slurmds: Slurmds | None = None
         self._commands: list[str] = []
 
     async def run(self, stopped: asyncio.Event) -> int:
@@ -94,6 +96,8 @@ class Show:
                 task.cancel()
             await asyncio.wait({*tasks, waiting})
             await self._worlds.stop_callers()
+            if self._slurmds is not None:
+                await self._slurmds.aclose()
             if self._syncer is not None:
                 await self._syncer.aclose()
 
@@ -141,6 +145,7 @@ class Show:
             key_file=str(self._key_file),
         )
         self._worlds.start_callers(settings.hooks_url)
+        self._slurmds = Slurmds(self._worlds)
         syncer: Syncer = module.Syncer(settings)
         self._syncer = syncer
         self._commands = self._commands_for(settings)

@@ -59,7 +59,10 @@ def snapshot_of(
         service=_service(syncer),
         writes=history.writes,
         failed=len(history.failed),
-        rows=[row_of(worlds, host, because=_because(worlds, syncer, host)) for host in HOSTS],
+        rows=[
+            row_of(worlds, host, because=_because(worlds, syncer, host))
+            for host in (*HOSTS, *worlds.slots)
+        ],
         waiting=waiting(Users(worlds)),
         lines=list(history.lines)[-LINES_MAX:],
         line_count=history.count,

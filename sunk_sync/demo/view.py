@@ -66,7 +66,7 @@ def _waiting(pods: Sequence[str]) -> Text:
 
 def _table(rows: "islice[Row]") -> Table:
     table = Table(box=None, expand=True, padding=(0, 1, 0, 0), header_style="dim", pad_edge=False)
-    for title, width in (("host", 4), ("node", 8), ("pod", 6), ("slurm", 9)):
+    for title, width in (("host", 5), ("node", 8), ("pod", 6), ("slurm", 9)):
         table.add_column(title, width=width, no_wrap=True)
     table.add_column("jobs", min_width=JOBS, ratio=4, no_wrap=True, overflow="ellipsis")
     table.add_column("Slurm reason", ratio=4, no_wrap=True, overflow="ellipsis")

@@ -18,6 +18,7 @@ from tests.bench.flood import flood
 from tests.bench.life import life
 from tests.bench.many import many
 from tests.bench.mirror import mirror
+from tests.bench.nodesets import nodesets
 from tests.bench.pods import pods
 from tests.bench.quiet import quiet
 from tests.bench.replicas import replicas
@@ -29,7 +30,7 @@ from tests.real.testbed import BedError, RestError
 
 ALL: Sequence[Bench] = (
     event, everything, fitness, scale, cordon, mirror, burst, many, life, pods, script, flood,
-    arrays, cancelled, waiting, quiet, replicas,
+    arrays, cancelled, waiting, quiet, replicas, nodesets,
 )  # fmt: skip
 BENCHES: Mapping[str, Bench] = {bench.__name__: bench for bench in ALL}
 

@@ -126,6 +126,7 @@ def settings_for(*, kubeconfig: str, slurm_address: str, key_file: str) -> Setti
     flags: Mapping[str, str] = {
         "cluster-name": CLUSTER,
         "kubeconfig": kubeconfig,
+        "components": "syncer,scheduler,nodesets",
         "watch-namespace": "*",
         "slurm-api-base": slurm_address,
         "slurm-auth-token": TOKEN,

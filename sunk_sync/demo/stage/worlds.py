@@ -1,7 +1,7 @@
 """Both embedded clusters on sockets of 127.0.0.1, and the operations that users do on them."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -25,6 +25,9 @@ from sunk_sync.embedded.slurm.slurm import SlurmWorld
 HOSTS = tuple(f"n{number}" for number in range(1, 13))
 PLAIN_HOSTS, WORKLOAD_HOSTS = HOSTS[:9], HOSTS[9:]
 """The story breaks the first group; Slurm schedules Pods to the second group."""
+MACHINES = ("m1", "m2", "m3")
+"""Nodes for the slurmd Pods of a NodeSet."""
+NODE_SET = "cpu"
 MAIN, GPU, URGENT = "main", "gpu", "urgent"
 """Partitions; jobs of `urgent` preempt those of `gpu`."""
 NAMESPACE = "slurm"
@@ -41,7 +44,9 @@ SCHEDULES_EVERY_S = 0.25
 
 
 class Worlds:
-    """Twelve machines, each with a Node, a slurmd Pod and a Slurm node; some run jobs."""
+    """Twelve machines, each with a Node, a slurmd Pod and a Slurm node; some run jobs. And three
+    Nodes without a slurmd Pod, for a NodeSet.
+    """
 
     def __init__(self) -> None:
         self._callers: Callers | None = None
@@ -54,8 +59,10 @@ class Worlds:
         self.kubeconfig = ""
         """Text of a kubeconfig, set by `start`."""
         self.slurm_address = ""
-        for host in HOSTS:
+        self.kube.install_node_sets()
+        for host in (*HOSTS, *MACHINES):
             self.kube.add_node(host, cpus=CPUS)
+        for host in HOSTS:
             self._add_pod(host)
         for number, host in enumerate(PLAIN_HOSTS[1::2]):
             self.run_job(host, user=f"user{number}", cpus=CPUS if number % 2 else 4)
@@ -82,7 +89,13 @@ class Worlds:
         return self.slurm.nodes[host]
 
     def node(self, host: str) -> Object:
-        return self.kube.node(host) or {}
+        name = host if host in HOSTS else self.pod(host).get("spec", {}).get("nodeName", "")
+        return self.kube.node(name) or {}
+
+    @property
+    def slots(self) -> Sequence[str]:
+        """Return the Slurm nodes of the NodeSet, sorted."""
+        return sorted(name for name in self.slurm.nodes if name.startswith(f"{NODE_SET}-"))
 
     def pod(self, host: str) -> Object:
         return self.kube.pod(pod_of(host), namespace=NAMESPACE) or {}
@@ -134,7 +147,7 @@ class Worlds:
         """Submit a job to this host; without a duration it runs until it is cancelled."""
         request = JobRequest(
             name="train", user=user, cpus=cpus, memory_mb=1000, required_nodes=(host,),
-            duration_s=duration_s, requeue=False,
+            partition=MAIN if host in HOSTS else NODE_SET, duration_s=duration_s, requeue=False,
         )  # fmt: skip
         self.slurm.submit(request, now_s=self._slurm_server.now_s)
 
@@ -176,7 +189,8 @@ class Worlds:
 
 
 def pod_of(host: str) -> str:
-    return f"slurmd-{host}"
+    """Return the name of the slurmd Pod; a NodeSet gives both one name."""
+    return f"slurmd-{host}" if host in HOSTS else host
 
 
 def _setup() -> Setup:
@@ -186,6 +200,7 @@ def _setup() -> Setup:
             Partition(name=MAIN, default=True, nodes=PLAIN_HOSTS),
             Partition(name=GPU, nodes=WORKLOAD_HOSTS, preempt_mode="CANCEL"),
             Partition(name=URGENT, nodes=WORKLOAD_HOSTS, tier=2),
+            Partition(name=NODE_SET),
         ],
         knobs=Knobs(
             schedule_every_s=SCHEDULES_EVERY_S,

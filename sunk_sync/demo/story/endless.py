@@ -1,19 +1,22 @@
 """The endless story: incidents begin and are resolved in an order drawn from a seed."""
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
 from sunk_sync.demo.stage.worlds import CPUS, PLAIN_HOSTS
-from sunk_sync.demo.story import host_steps, outages
+from sunk_sync.demo.story import host_steps, node_set_steps, outages
 from sunk_sync.demo.story.context import Context
+from sunk_sync.demo.story.node_set_steps import NEW, OLD
 from sunk_sync.demo.story.pod_incidents import USERS, pod_incidents
 from sunk_sync.demo.story.step import LISTED_S, Incident, Step
 
 INCIDENTS_MAX = 4
 """Hosts with an open incident at a time."""
 OUTAGE_CHANCE = 0.12
-POD_CHANCE = 0.4
-"""Chance that the next steps concern Pods; there is one incident of Pods at a time."""
+NODE_SET_CHANCE = 0.15
+POD_CHANCE = 0.5
+"""The next steps concern the NodeSet below the first number, Pods below the second, else hosts."""
 WAITING_MAX = 6
 JOB_S = (8.0, 40.0)
 MAINTENANCE = ("disk replacement", "kernel update", "switch upgrade", "firmware", "cable check")
@@ -22,9 +25,21 @@ FAULTS = ("fan broken", "GPU 3 throws errors", "ECC errors", "link flaps", "too 
 
 def endless_steps(random: Random) -> Iterator[Step]:
     yield outages.begin()
-    of_pods, of_hosts = _of_pods(random), _of_hosts(random)
+    of_pods, of_hosts, of_node_sets = _of_pods(random), _of_hosts(random), _of_node_sets()
     while True:
-        yield from next(of_pods if random.random() < POD_CHANCE else of_hosts)
+        chance = random.random()
+        if chance < NODE_SET_CHANCE:
+            yield from next(of_node_sets)
+        else:
+            yield from next(of_pods if chance < POD_CHANCE else of_hosts)
+
+
+def _of_node_sets() -> Iterator[Sequence[Step]]:
+    for before, after in itertools.cycle([(OLD, NEW), (NEW, OLD)]):
+        yield [node_set_steps.grow(before)]
+        yield [node_set_steps.run_job(), node_set_steps.update(before, after)]
+        yield [node_set_steps.end_job(after)]
+        yield [node_set_steps.go_to_zero(after)]
 
 
 def _of_pods(random: Random) -> Iterator[Sequence[Step]]:

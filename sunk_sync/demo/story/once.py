@@ -1,8 +1,9 @@
-"""The fixed story: first hosts, then Pods scheduled by Slurm."""
+"""The fixed story: first hosts, then Pods scheduled by Slurm, then a NodeSet."""
 
 from collections.abc import Sequence
 
-from sunk_sync.demo.story import host_steps, outages, pod_steps
+from sunk_sync.demo.story import host_steps, node_set_steps, outages, pod_steps
+from sunk_sync.demo.story.node_set_steps import NEW, OLD
 from sunk_sync.demo.story.pod_incidents import RING, USERS
 from sunk_sync.demo.story.step import Step
 
@@ -57,4 +58,12 @@ OF_PODS: Sequence[Step] = (
     pod_steps.delete("next"),
 )
 
-STORY: Sequence[Step] = (*OF_HOSTS, *OF_PODS, outages.end())
+OF_NODE_SETS: Sequence[Step] = (
+    node_set_steps.grow(OLD),
+    node_set_steps.run_job(),
+    node_set_steps.update(OLD, NEW),
+    node_set_steps.end_job(NEW),
+    node_set_steps.go_to_zero(NEW),
+)
+
+STORY: Sequence[Step] = (*OF_HOSTS, *OF_PODS, *OF_NODE_SETS, outages.end())
