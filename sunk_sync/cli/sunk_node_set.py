@@ -15,14 +15,12 @@ from sunk_sync.cli.node_set_conversion import (
 
 
 def sunk_node_set(source: Object) -> Conversion:
+    """Return a NodeSet with one Pod for each Node, of which `replicas` is the upper limit."""
     conversion = convert(source, FIELDS)
-    conversion.one_pod_a_node()
-    if "replicas" not in conversion.spec:
-        instead = "give the number of Nodes: without it, SUNK takes every Node that matches"
-        conversion.leave("spec.replicas (absent)", instead)
+    conversion.spec["scalingMode"] = "DaemonSet"
     conversion.leave(
         "names of the Slurm nodes",
-        "they end with a number here, with parts of the Node's address in SUNK: change"
+        "they end with the name of the Node here, with parts of its address in SUNK: change"
         " scripts and reservations that name them",
     )
     return conversion

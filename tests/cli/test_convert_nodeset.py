@@ -136,19 +136,20 @@ def test_the_older_version_and_values_that_do_not_fit() -> None:
 
 
 def test_pods_stay_one_a_node_as_the_other_operator_kept_them() -> None:
-    """Slinky does so unless oversubscribeNode is true; SUNK always."""
+    """Slinky does so unless oversubscribeNode is true; SUNK always, by one Pod for each Node."""
     _, slinky, _, _ = converted(FOLDER / "slinky.yaml")
     _, sunk, _, _ = converted(FOLDER / "sunk.yaml")
     apart = {
         name: "podAntiAffinity" in one["spec"]["template"]["spec"].get("affinity", {})
-        for name, one in {**slinky, **sunk}.items()
+        for name, one in slinky.items()
     }
-    assert apart == {"debug": False, "gpu": True, "old": True, "h100": True, "all": True}
+    assert apart == {"debug": False, "gpu": True, "old": True}
+    assert {one["spec"]["scalingMode"] for one in sunk.values()} == {"DaemonSet"}
     assert "nodeAffinity" in sunk["h100"]["spec"]["template"]["spec"]["affinity"]
 
 
 def test_sunk_s_node_sets_keep_their_pods_and_name_what_is_different() -> None:
-    """Names and the number of Pods have another source there."""
+    """Names have another source there."""
     code, found, left, _ = converted(FOLDER / "sunk.yaml")
     assert code == 1
     assert {line.partition(": ")[0] for line in left["h100"]} == {
@@ -156,7 +157,6 @@ def test_sunk_s_node_sets_keep_their_pods_and_name_what_is_different() -> None:
     }
     assert {line.partition(": ")[0] for line in left["all"]} == {
         "spec.template.spec.hostname",
-        "spec.replicas (absent)",
         "names of the Slurm nodes",
     }
     spec = found["h100"]["spec"]
@@ -264,7 +264,7 @@ def test_the_command_prints_to_stdout(capsys: pytest.CaptureFixture[str]) -> Non
     out, errors = capsys.readouterr()
     assert out.count("kind: NodeSet") == 2
     assert "#   names of the Slurm nodes: " in out
-    assert errors == "sunk-sync: 4 fields are not taken over: see the comments\n"
+    assert errors == "sunk-sync: 3 fields are not taken over: see the comments\n"
 
 
 @pytest.mark.parametrize("words", [[], ["a", "b"], ["a", "--dry-run"]], ids=str)
