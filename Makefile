@@ -43,12 +43,12 @@ coverage: $(READY) ## show which lines the tests without servers run; it takes f
 	$(BIN)/python -m pytest -m "not real" -n 2 --dist worksteal --cov --cov-report=term-missing:skip-covered
 
 test-real: $(READY) testbed ## run the tests with real Kubernetes and Slurm servers
-	@# The tests mostly wait for servers, so both versions of Slurm run in parallel.
+	@# The tests often wait for servers, so three at a time share two cores. The newer Slurm has more.
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-real-old test-real-new
 	$(MAKE) --no-print-directory test-real-again
 
 REAL = $(BIN)/python -m pytest -m real --dist loadfile tests/real tests/chart tests/image -o cache_dir=.pytest_cache
-test-real-old: WHICH := -k "24.11" -n 2
+test-real-old: WHICH := -k "24.11" -n 1
 test-real-new: WHICH := -k "not 24.11" -n 2
 test-real-old test-real-new: $(READY)
 	mkdir -p build && rm -f build/$@.failed && { $(REAL)/$@ $(WHICH) || touch build/$@.failed; }

@@ -1,4 +1,7 @@
-"""Fixtures of real servers. A whole session shares them: leave them as you found them."""
+"""Fixtures of real servers. All tests of a module share them: leave them as you found them.
+
+A whole session would keep a dozen API servers to its end, which take a third of a core.
+"""
 
 import os
 from collections.abc import Callable, Iterator
@@ -43,7 +46,7 @@ def _skip(reason: str | None) -> None:
         pytest.skip(reason)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def kube() -> Iterator[KubeServer]:
     require(kube=KUBE_DEFAULT)
     with KubeServer(KUBE_DEFAULT) as server:
@@ -67,11 +70,11 @@ def for_each_slurm(
     return started
 
 
-slurm = for_each_slurm(SlurmServer, scope="session", kube=None)
-bed = for_each_slurm(lambda version: Bed.start(slurm=version), scope="session")
-stage = for_each_slurm(Stage, scope="session")
+slurm = for_each_slurm(SlurmServer, kube=None)
+bed = for_each_slurm(lambda version: Bed.start(slurm=version))
+stage = for_each_slurm(Stage)
 """Many hosts with the permissions of the manifests."""
-pods = for_each_slurm(PodStage, scope="session")
+pods = for_each_slurm(PodStage)
 """Many hosts for workload Pods."""
 
 

@@ -17,7 +17,7 @@ from tests.real.testbed.ports import Ports
 from tests.real.testbed.rest import RestError
 
 Object = dict[str, Any]
-LOOK_S = 0.02
+LOOK_S = 0.05
 
 
 class SlurmdPods:

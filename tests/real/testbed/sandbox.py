@@ -22,6 +22,7 @@ from tests.real.testbed.errors import BedError
 PREFIX = "sunk-sync-bed-"
 MIN_SHARED_MEMORY_BYTES = 2 << 30
 CLOSE_DEADLINE_S = 30
+PAUSE_MIN_S, PAUSE_MAX_S = 0.01, 0.1
 # A PID namespace takes in only children. The fork of nsenter stops together with a stopped child. A
 # stopped parent that reaps nothing would keep the whole namespace from ending.
 FORK = ["sh", "-c", '"$@"; exit $?', "sh"]
@@ -221,8 +222,12 @@ def run(argv: Sequence[str | Path], *, deadline_s: float = 60) -> str:
 def wait_until(
     condition: Callable[[], bool], what: str, *, deadline_s: float, daemons: Sequence[Daemon] = ()
 ) -> None:
-    """Poll until true. BedError at the deadline, or at once if one of the daemons ended."""
-    end = time.monotonic() + deadline_s
+    """Poll until true. BedError at the deadline, or at once if one of the daemons ended.
+
+    The pause is a hundredth of the time waited so far, within bounds: the tests share two cores.
+    """
+    begun = time.monotonic()
+    end = begun + deadline_s
     while not condition():
         for daemon in daemons:
             if not daemon.running:
@@ -231,4 +236,5 @@ def wait_until(
             raise (
                 daemons[0].failed(f"timeout: {what}") if daemons else BedError(f"timeout: {what}")
             )
-        time.sleep(0.01)
+        waited_s = time.monotonic() - begun
+        time.sleep(min(max(waited_s / 100, PAUSE_MIN_S), PAUSE_MAX_S))
