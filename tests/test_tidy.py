@@ -51,7 +51,7 @@ MORE_POSITIONAL = {
     },
     **{
         f"core/rules/node_set/{name}.py::{name}": RULE_SHAPE
-        for name in ("populate", "condemn", "tally")
+        for name in ("populate", "condemn", "reserve", "tally")
     },
     "core/policy.py::screen": "(graph, key, verdict) belong together; `now` is keyword-only",
     **{

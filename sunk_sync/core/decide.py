@@ -31,6 +31,7 @@ from sunk_sync.core.rules.node_set.clear import clear
 from sunk_sync.core.rules.node_set.condemn import condemn
 from sunk_sync.core.rules.node_set.finalize import finalize
 from sunk_sync.core.rules.node_set.populate import populate
+from sunk_sync.core.rules.node_set.reserve import reserve
 from sunk_sync.core.rules.node_set.tally import tally
 from sunk_sync.core.rules.workload.bind import bind
 from sunk_sync.core.rules.workload.evict import evict
@@ -85,6 +86,7 @@ NODE_SET_RULES: dict[str, NodeSetRule] = {
     "clear": clear,
     "populate": populate,
     "condemn": condemn,
+    "reserve": reserve,
     "tally": tally,
 }
 CLUSTER_RULES: dict[str, ClusterRule] = {"selector": selector, "hold": hold, "relist": relist}

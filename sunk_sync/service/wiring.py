@@ -17,7 +17,12 @@ from sunk_sync.core.model.calls import GateCall, JobNotice, LockCall
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import OPTIONAL, OTHER_PODS, SOURCES, News, Source, Tell
 from sunk_sync.core.model.job_identity import Identity
-from sunk_sync.core.model.node_set_actions import DeleteNode, OnRecord, RequeueJobs
+from sunk_sync.core.model.node_set_actions import (
+    DeleteNode,
+    OfNodeSets,
+    RequeueJobs,
+    SetReservation,
+)
 from sunk_sync.core.model.outcomes import Done, Outcome, Unsure
 from sunk_sync.core.model.placeholder import QUEUED
 from sunk_sync.core.policy import Policy
@@ -45,6 +50,7 @@ from sunk_sync.slurm.write.jobs import JobPush
 from sunk_sync.slurm.write.nodes import SlurmPush
 from sunk_sync.slurm.write.records import RecordPush
 from sunk_sync.slurm.write.requeue import RequeuePush, is_requeueable
+from sunk_sync.slurm.write.reservations import ReservationPush
 from sunk_sync.slurm.write.submit import SubmitContext
 from sunk_sync.telemetry.exchange import Called
 
@@ -182,6 +188,7 @@ class Parts:
         self._job_push = JobPush(self._slurm, clock, job_owners=job_owners, context=context)
         self._record_push = RecordPush(self._slurm, clock)
         self._requeue_push = RequeuePush(self._slurm, clock)
+        self._reservation_push = ReservationPush(self._slurm, clock, ambient.wall_clock)
         self._node_push = SlurmPush(self._slurm, clock=clock, tell=self._tell_node_reads)
         return Writers(
             slurm=(self._push_nodes, SLURM_LIMITS),
@@ -199,11 +206,13 @@ class Parts:
         """Push, then notify the poll: these answers may be newer than a listing in progress."""
         ends = [action for action in actions if isinstance(action, DeleteNode)]
         jobs = [action for action in actions if isinstance(action, RequeueJobs)]
-        others = [action for action in actions if not isinstance(action, OnRecord)]
+        reservations = [action for action in actions if isinstance(action, SetReservation)]
+        others = [action for action in actions if not isinstance(action, OfNodeSets)]
         outcomes = [
             *await self._node_push.push(others),
             *await self._record_push.push(ends),
             *await self._requeue_push.push(jobs),
+            *await self._reservation_push.push(reservations),
         ]
         self._poll.touched()
         place = {id(one.action): one for one in outcomes}

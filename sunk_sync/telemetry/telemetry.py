@@ -307,6 +307,8 @@ def _told(action: Action) -> _Extra:
     if isinstance(action, act.SlurmAction | node_set_actions.OnRecord):
         return told | {"slurm_node": action.slurm_node} | _node_content(action)
     match action:
+        case node_set_actions.SetReservation():
+            return told | {"reservation": action.name, "slurm_nodes": len(action.slurm_nodes)}
         case act.GetObject() | act.GetGang():
             return told | _place(action.kind, action.namespace, action.name)
         case act.Relist():

@@ -96,9 +96,19 @@ WRONG: dict[str, tuple[Object, str]] = {
         node_set(updateStrategy={"type": "OnDelete", "rollingUpdate": ROLLING}),
         "rollingUpdate needs the type RollingUpdate",
     ),
+    "scheduledUpdate missing": (
+        node_set(updateStrategy={"type": "ScheduledUpdate"}),
+        "the type ScheduledUpdate needs scheduledUpdate, and no other takes it",
+    ),
+    "no time": (
+        node_set(
+            updateStrategy={"type": "ScheduledUpdate", "scheduledUpdate": {"startTime": "tonight"}}
+        ),
+        "spec.updateStrategy.scheduledUpdate.startTime in body must be of type date-time",
+    ),
     "unknown strategy": (
         node_set(updateStrategy={"type": "Recreate"}),
-        'Unsupported value: "Recreate": supported values: "RollingUpdate", "OnDelete"',
+        'supported values: "RollingUpdate", "OnDelete", "ScheduledUpdate"',
     ),
     "time without after": (
         node_set(updateJobs={"method": "time"}),

@@ -287,7 +287,7 @@ GRAPH_EDGES: dict[str, Callable[[], None]] = {
     "node_set_changed:self.keys.mark(CLUSTER)": the_node_set_of_an_unlisted_pod_is_gone,
     "pods_were_listed:self.keys.mark_hosts("
     "self._hosts.claims.hosts_on_node(pods.node_name))": the_pods_of_a_locked_node_are_listed,
-    "_observe_answer:self.keys.mark_each(self.node_sets.requeue_tried(answer))": (
+    "_observe_answer:self.keys.mark_each(self.node_sets.answered(answer, now=now))": (
         jobs_of_a_condemned_pod_are_requeued
     ),
     "slurm_was_read:self.keys.mark_hosts(idle)": a_read_of_slurm_shows_a_locked_node_idle,

@@ -41,7 +41,7 @@ from sunk_sync.core.model.facts import (
 from sunk_sync.core.model.keys import CLUSTER, Key, host_key, workload_key
 from sunk_sync.core.model.node_lock import NodePods
 from sunk_sync.core.model.node_set import NodeSet
-from sunk_sync.core.model.node_set_answers import CreateRefused, RequeueTried
+from sunk_sync.core.model.node_set_answers import NodeSetAnswer
 from sunk_sync.core.node_sets.index import NodeSetIndex
 from sunk_sync.core.node_sets.snapshot import NodeSetSnapshots
 from sunk_sync.core.tables.claims import pod_key
@@ -175,7 +175,7 @@ class Graph:
             match one:
                 case Observed():
                     self._observe_row(one.row, order=one.order, now=now)
-                case WriteEcho() | Placed() | CreateRefused() | NodePods() | RequeueTried():
+                case WriteEcho() | Placed() | NodePods() | NodeSetAnswer():
                     self._observe_answer(one, now=now)
                 case Deleted():
                     self._remove(one, now=now, deleted=True)
@@ -203,17 +203,14 @@ class Graph:
             self.keys.mark_each(self._workload_edges.job_read(row, order=order))
 
     def _observe_answer(
-        self, answer: WriteEcho | Placed | CreateRefused | NodePods | RequeueTried, *, now: float
+        self, answer: WriteEcho | Placed | NodePods | NodeSetAnswer, *, now: float
     ) -> None:
         """Take in an answer to sunk-sync, which never adds a row."""
         if isinstance(answer, NodePods):
             self._host_edges.pods_were_listed(answer)
             return
-        if isinstance(answer, CreateRefused):
-            self.keys.mark_each(self.node_sets.create_refused(answer, now=now))
-            return
-        if isinstance(answer, RequeueTried):
-            self.keys.mark_each(self.node_sets.requeue_tried(answer))
+        if isinstance(answer, NodeSetAnswer):
+            self.keys.mark_each(self.node_sets.answered(answer, now=now))
             return
         if isinstance(answer, Placed):
             self._observe_placed(answer, now=now)

@@ -17,10 +17,12 @@ from sunk_sync.core.model.node_set_actions import (
     DeleteNode,
     DeletePod,
     NodeSetAction,
+    OfNodeSets,
     OnRecord,
     RemakePod,
     RequeueJobs,
     SetFinalizer,
+    SetReservation,
     SetStatus,
 )
 from sunk_sync.core.model.placeholder import Kind
@@ -256,7 +258,7 @@ OnObject = (
 SlurmAction = Drain | Undrain | RewriteReason | SetComment | SetFeatures | SetTopology
 KubeAction = SetConditions | SetMetadata | Cordon | Uncordon | RecordEvent | GetObject | Relist
 Action = (
-    SlurmAction | KubeAction | JobAction | WorkloadAction | HookAction | NodeSetAction | OnRecord
+    SlurmAction | KubeAction | JobAction | WorkloadAction | HookAction | NodeSetAction | OfNodeSets
     | LockAction
 )  # fmt: skip
 
@@ -340,6 +342,7 @@ TRAITS: dict[type, Traits] = {
     DeletePod: Traits(_on_object("end"), urgency=1, lifts=True),
     DeleteNode: Traits(_of_node("record"), "slurm", lifts=True),
     RequeueJobs: Traits(_of_node("jobs"), "slurm", urgency=2, lifts=True),
+    SetReservation: Traits(lambda action: ("reservation", action.name), "slurm", urgency=2),
     SetStatus: Traits(_on_object("status")),
     SetFinalizer: Traits(_on_object("finalizer"), urgency=1),
 }

@@ -13,7 +13,7 @@ from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.model.node_lock import LockState, NodePods
 from sunk_sync.core.model.node_set import NodeSet, Stamp
-from sunk_sync.core.model.node_set_answers import CreateRefused, RequeueTried
+from sunk_sync.core.model.node_set_answers import NodeSetAnswer
 from sunk_sync.core.model.pod_spec import NO_OFFER, Gang, Offer, PodSpec
 from sunk_sync.core.model.user_policy import UserPolicy
 
@@ -384,8 +384,8 @@ class Holding(Struct, frozen=True, gc=False):
 News = (
     Observed | WriteEcho | Deleted | ListingStarted | ListingEnded | Confirmed | Lost | GetResult
     | Holding | GateCall | StopCall | CallEnded | JobNotice | Attempt | SubmitRefused | BindRefused
-    | BindTried | Placed | Contradicted | GangSize | Taken | PolicyRead | CreateRefused | LockCall
-    | NodePods | RequeueTried
+    | BindTried | Placed | Contradicted | GangSize | Taken | PolicyRead | LockCall | NodePods
+    | NodeSetAnswer
 )  # fmt: skip
 
 Tell = Callable[[Sequence[News]], Awaitable[None]]

@@ -79,12 +79,22 @@ class Topology(Struct, frozen=True, gc=False):
     """Topology and switch above them, as Slurm spells them: `tree:root`."""
 
 
+class Window(Struct, frozen=True, gc=False):
+    """When Pods get a new template, in a reservation of Slurm (N16)."""
+
+    start: int
+    """Unix seconds."""
+    duration_s: int
+
+
 class UpdateStrategy(Struct, frozen=True, gc=False):
-    type: Literal["RollingUpdate", "OnDelete"] = "RollingUpdate"
+    type: Literal["RollingUpdate", "OnDelete", "ScheduledUpdate"] = "RollingUpdate"
     unavailable: int = 25
     """Pods that may be unavailable at once during a rolling update."""
     percent: bool = True
     """`unavailable` is a share of the desired Pods in percent, rounded down, but at least one."""
+    window: Window | None = None
+    """Of a ScheduledUpdate."""
 
 
 class Requeueing(Struct, frozen=True, gc=False):
@@ -167,6 +177,11 @@ class NodeSet(Struct, frozen=True, kw_only=True, gc=False):
     @property
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def reservation(self) -> str:
+        """Return the name of the reservation for its updates."""
+        return f"k8s-{self.namespace}-{self.name}"
 
     def pod_name(self, ordinal: int) -> str:
         return f"{self.prefix}-{ordinal:0{self.padding}d}"

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.facts import Reference
-from sunk_sync.core.model.node_set import Counts, NodeSet, Plan, Requeueing, Stamp
+from sunk_sync.core.model.node_set import Counts, NodeSet, Plan, Requeueing, Stamp, Window
 
 
 class CreatePod(Struct, frozen=True, gc=False):
@@ -82,7 +82,21 @@ class RequeueJobs(Struct, frozen=True, gc=False):
     which: Requeueing
 
 
+class SetReservation(Struct, frozen=True, gc=False):
+    """Reserve these Slurm nodes for the update of a NodeSet; without any, end it (N16)."""
+
+    name: str
+    """Of the reservation."""
+    node_set: str
+    """Key of the NodeSet."""
+    slurm_nodes: tuple[str, ...]
+    """Sorted."""
+    window: Window
+
+
 PodEnd = DeletePod | ClearPod | RemakePod
 NodeSetAction = CreatePod | Condemn | PodEnd | SetStatus | SetFinalizer
 OnRecord = DeleteNode | RequeueJobs
 """They list all jobs first."""
+OfNodeSets = OnRecord | SetReservation
+"""Writes to Slurm."""

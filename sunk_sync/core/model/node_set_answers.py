@@ -2,8 +2,14 @@
 
 from msgspec import Struct
 
+from sunk_sync.core.model.node_set import Window
 
-class CreateRefused(Struct, frozen=True, gc=False):
+
+class NodeSetAnswer(Struct, frozen=True, gc=False):
+    """One of those below."""
+
+
+class CreateRefused(NodeSetAnswer, frozen=True, gc=False):
     """The API server refused to make a Pod of a NodeSet (N21)."""
 
     namespace: str
@@ -13,7 +19,19 @@ class CreateRefused(Struct, frozen=True, gc=False):
     why: str
 
 
-class RequeueTried(Struct, frozen=True, gc=False):
+class ReservationSet(NodeSetAnswer, frozen=True, gc=False):
+    """Slurm has the reservation for the update of a NodeSet, or has none any more (N16)."""
+
+    node_set: str
+    """Its key."""
+    slurm_nodes: tuple[str, ...]
+    window: Window
+    asked_s: float
+    why_not: str = ""
+    """Why Slurm has none as wanted, or empty."""
+
+
+class RequeueTried(NodeSetAnswer, frozen=True, gc=False):
     """sunk-sync asked Slurm to requeue the jobs on a Slurm node (N28)."""
 
     slurm_node: str

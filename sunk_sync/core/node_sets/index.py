@@ -13,7 +13,12 @@ from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Node, SlurmdPod, SlurmNode, Source
 from sunk_sync.core.model.keys import Key, host_key, node_set_key
 from sunk_sync.core.model.node_set import NO_COUNTS, NodeSet, Plan
-from sunk_sync.core.model.node_set_answers import CreateRefused, RequeueTried
+from sunk_sync.core.model.node_set_answers import (
+    CreateRefused,
+    NodeSetAnswer,
+    RequeueTried,
+    ReservationSet,
+)
 from sunk_sync.core.node_sets.failures import FailureLog
 from sunk_sync.core.node_sets.matches import NodeMatches
 from sunk_sync.core.tables.table import Table
@@ -56,6 +61,8 @@ class NodeSetIndex:
         """NodeSets that are being deleted: each read of Slurm concerns them."""
         self.requeued: dict[str, RequeueTried] = {}
         """Slurm node → the last try to requeue its jobs, since it was drained."""
+        self.reservations: dict[str, ReservationSet] = {}
+        """Key of the table → the last answer about its reservation."""
         self._emptied_s: dict[str, float] = {}
         """UID of a NodeSet → when its last Pod went."""
 
@@ -164,6 +171,7 @@ class NodeSetIndex:
                 del self._by_prefix[row.prefix]
         if after is None and before is not None:
             self.failures.forget(before.key)
+            self.reservations.pop(before.key, None)
             self._emptied_s.pop(before.uid, None)
         return keys
 
@@ -229,14 +237,32 @@ class NodeSetIndex:
         if key is not None:
             self.failures.note(key, pod.name, why=pod.failed, now=now)
 
-    def create_refused(self, refused: CreateRefused, *, now: float) -> set[Key]:
+    def answered(self, answer: NodeSetAnswer, *, now: float) -> set[Key]:
+        """Note what became of a write; return the keys that this concerns."""
+        match answer:
+            case CreateRefused():
+                return self._create_refused(answer, now=now)
+            case RequeueTried():
+                return self._requeue_tried(answer)
+            case ReservationSet():
+                return self._reservation_set(answer)
+            case _:
+                return set()
+
+    def _reservation_set(self, answer: ReservationSet) -> set[Key]:
+        if answer.node_set not in self.node_sets.entries:
+            return set()
+        self.reservations[answer.node_set] = answer
+        return {node_set_key(answer.node_set)}
+
+    def _create_refused(self, refused: CreateRefused, *, now: float) -> set[Key]:
         key = f"{refused.namespace}/{refused.node_set}"
         if key not in self.node_sets.entries:
             return set()
         self.failures.note(key, refused.name, why=refused.why, now=now)
         return {node_set_key(key)}
 
-    def requeue_tried(self, tried: RequeueTried) -> set[Key]:
+    def _requeue_tried(self, tried: RequeueTried) -> set[Key]:
         record = self.slurm_nodes.get(tried.slurm_node)
         if record is None or record.ready:
             return set()

@@ -36,6 +36,7 @@ class NodeSetSnapshots:
             slurm_listed=index.slurm_nodes.listed,
             blind=index.slurm_nodes.blind,
             slurm_read_s=index.slurm_nodes.agreed_s,
+            reservation=index.reservations.get(key),
             emptied_s=index.emptied_s(spec),
         )
 

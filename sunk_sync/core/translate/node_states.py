@@ -96,6 +96,11 @@ def is_frozen(state: States) -> bool:
     return not state.isdisjoint(FROZEN)
 
 
+def in_maintenance(state: States) -> bool:
+    """Whether a reservation with MAINT has begun there."""
+    return "MAINTENANCE" in state
+
+
 def is_busy(state: States) -> bool:
     """Whether jobs run or end on the node."""
     return not state.isdisjoint(BUSY)

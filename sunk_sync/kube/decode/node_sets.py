@@ -17,6 +17,7 @@ from sunk_sync.core.model.node_set import (
     Requeueing,
     Topology,
     UpdateStrategy,
+    Window,
 )
 from sunk_sync.core.model.pod_spec import PodSpec
 from sunk_sync.core.translate.quantity import amounts_of, counted, nanos
@@ -131,6 +132,11 @@ def _seconds(duration: str) -> float:
 
 
 def _strategy(wire: wires.WireStrategy) -> UpdateStrategy:
+    scheduled = wire.scheduled_update
+    if scheduled is not None:
+        start = int(scheduled.start_time.timestamp())
+        window = Window(start, int(_seconds(scheduled.duration)))
+        return UpdateStrategy(wire.type, window=window)
     given = wire.rolling_update.max_unavailable
     if isinstance(given, int):
         return UpdateStrategy(wire.type, max(given, 1), percent=False)

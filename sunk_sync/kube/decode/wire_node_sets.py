@@ -1,5 +1,6 @@
 """Wire shape of NodeSets, with the fields that rules read."""
 
+from datetime import datetime
 from typing import Literal
 
 import msgspec
@@ -37,9 +38,15 @@ class WireRollingUpdate(Struct, gc=False, frozen=True, rename="camel"):
     max_unavailable: int | str = "25%"
 
 
+class WireScheduledUpdate(Struct, gc=False, frozen=True, rename="camel"):
+    start_time: datetime
+    duration: str = "30m"
+
+
 class WireStrategy(Struct, gc=False, frozen=True, rename="camel"):
-    type: Literal["RollingUpdate", "OnDelete"] = "RollingUpdate"
+    type: Literal["RollingUpdate", "OnDelete", "ScheduledUpdate"] = "RollingUpdate"
     rolling_update: WireRollingUpdate = WireRollingUpdate()
+    scheduled_update: WireScheduledUpdate | None = None
 
 
 class WireDynamicFeature(Struct, gc=False, frozen=True):

@@ -142,6 +142,16 @@ def requeue_jobs(body: bytes) -> SlurmCall:
     return SlurmCall(method="POST", path="jobs/requeue", kind="jobs/requeue", body=body)
 
 
+def set_reservation(body: bytes) -> SlurmCall:
+    """Make the reservation that the body names, or change it."""
+    return SlurmCall(method="POST", path="reservation", kind="reservation", body=body)
+
+
+def end_reservation(name: str) -> SlurmCall:
+    path = f"reservation/{quote(name, safe='')}"
+    return SlurmCall(method="DELETE", path=path, kind="reservation/{name}")
+
+
 Take = Callable[[Sequence[bytes], float], Awaitable[SlurmError | None]]
 """Takes records of a listing and the second of its request; an error stops the listing."""
 

@@ -26,6 +26,8 @@ class Dialect(Struct, frozen=True):
     EXTERNAL_JOB. An unknown flag is an error, but Slurm makes the job nevertheless."""
     topo: bool = True
     """`shared` may be `topo`."""
+    reservations: bool = False
+    """POST /reservation is served."""
     requeue: bool = False
     """POST /jobs/requeue is served."""
     undrain_clears_reason: bool = False
@@ -37,11 +39,12 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
         conditional_nodes=True,
         conf=True,
         placeholders=_ALL,
+        reservations=True,
         requeue=True,
         undrain_clears_reason=True,
     ),
-    "v0.0.44": Dialect(placeholders=_ALL),
-    "v0.0.43": Dialect(placeholders=_ALL),
+    "v0.0.44": Dialect(placeholders=_ALL, reservations=True),
+    "v0.0.43": Dialect(placeholders=_ALL, reservations=True),
     "v0.0.42": Dialect(),
     "v0.0.41": Dialect(),
     "v0.0.40": Dialect(placeholders=frozenset({"script"}), topo=False),

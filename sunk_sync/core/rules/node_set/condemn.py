@@ -11,6 +11,7 @@ from sunk_sync.core.model.facts import reference_of
 from sunk_sync.core.model.node_set import Cause, NodeSet, UpdateStrategy
 from sunk_sync.core.model.node_set_actions import Condemn
 from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.translate.node_states import in_maintenance
 from sunk_sync.core.views.node_set import (
     NodeSetView,
     Slot,
@@ -104,7 +105,7 @@ def _replaced(view: NodeSetView, slots: Sequence[Slot], now: float) -> Causes:
     left = budget - view.desired + sum(is_available(one, spec, now=now) for one in kept)
     causes: Causes = {}
     for slot in sorted(outdated, key=lambda slot: (cause_of(slot.pod) is None, *_rank(slot))):
-        if not _is_replaced(slot) and _costs(slot):
+        if not _is_replaced(slot) and _costs(slot) and not _is_in_window(spec, slot):
             if left <= 0:
                 continue
             left -= is_available(slot, spec, now=now)
@@ -133,9 +134,17 @@ def _reason(spec: NodeSet, slot: Slot) -> Cause | None:
     """Return why the Pod must be made again, or None."""
     if slot.stale:
         return "registration"
-    if slot.outdated and spec.strategy.type == "RollingUpdate":
+    if slot.outdated and (spec.strategy.type == "RollingUpdate" or _is_in_window(spec, slot)):
         return "update"
     return None
+
+
+def _is_in_window(spec: NodeSet, slot: Slot) -> bool:
+    """Whether it may be updated now because Slurm has taken it out of use for that (N16)."""
+    record = slot.slurm_node
+    if spec.strategy.type != "ScheduledUpdate" or record is None:
+        return False
+    return in_maintenance(record.state)
 
 
 def _changes(spec: NodeSet, slots: Sequence[Slot], wanted: Causes) -> Iterator[Condemn]:

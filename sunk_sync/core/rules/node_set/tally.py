@@ -88,6 +88,7 @@ def _progressing(view: NodeSetView, counts: Counts, now: float) -> Condition:
         ("NameTaken", _taken(view)),
         ("InvalidRegistration", _invalid(view)),
         ("PodsNotReady", _not_ready(view, now)),
+        ("NoReservation", _not_reserved(view)),
     ):
         if found:
             names = [name for name, _ in found]
@@ -121,6 +122,14 @@ def _invalid(view: NodeSetView) -> Troubles:
         for slot in view.slots
         if slot.slurm_node is not None and "INVALID_REG" in slot.slurm_node.state
     ]
+
+
+def _not_reserved(view: NodeSetView) -> Troubles:
+    """Return Pods that wait for an update whose reservation Slurm does not have (N16)."""
+    known = view.reservation
+    if view.spec.strategy.window is None or known is None or not known.why_not:
+        return []
+    return [(name, known.why_not) for name in known.slurm_nodes]
 
 
 def _not_ready(view: NodeSetView, now: float) -> Troubles:
