@@ -11,6 +11,7 @@ from sunk_sync.core.rules.node_set.reserve import AGAIN_S
 from tests.kit.build import Core, deleted
 from tests.kit.node_sets import (
     NEWER,
+    OTHER_STAMP,
     condemned,
     members,
     node_set,
@@ -111,3 +112,10 @@ def test_without_a_reservation_the_condition_says_why_N16() -> None:
 def test_other_strategies_and_a_deleted_nodeset_reserve_nothing_N16() -> None:
     assert not reserved(Core(node_set(3, template=NEWER), *members(0, 1, 2, spec=OLD)))
     assert not reserved(Core(scheduled(deleting=True), *members(0, 1, 2, spec=OLD)))
+
+
+def test_a_node_of_somebody_else_is_not_reserved_N16() -> None:
+    """It has the name of one of the Pods."""
+    foreign = record(0, "IDLE", OLD, stamp=OTHER_STAMP)
+    core = Core(scheduled(), set_pod(0, OLD), foreign, *members(1, 2, spec=OLD))
+    assert reserved(core) == [("cpu-1", "cpu-2")]

@@ -20,8 +20,7 @@ def reserve(view: NodeSetView, _: Configuration, now: float) -> Ruling:
         return QUIET
     if not (view.kube_listed and view.slurm_listed) or view.blind:
         return QUIET
-    slots = [slot for slot in view.slots if slot.outdated and slot.slurm_node is not None]
-    names = tuple(sorted(slot.name for slot in slots))
+    names = tuple(sorted(slot.name for slot in view.slots if slot.outdated and slot.own))
     known = view.reservation
     if known is not None and (known.slurm_nodes, known.window) == (names, window):
         if not names:
