@@ -12,6 +12,7 @@ PART, FORGET, ENROL = (
 VIEW, INDEX = "core/views/node_set.py", "core/node_sets/index.py"
 PUSH, RECORDS = "kube/write/node_sets.py", "slurm/write/records.py"
 PRECONDITION = "slurm/write/precondition.py"
+REQUEUE, REQUEUE_PUSH = "core/rules/host/requeue.py", "slurm/write/requeue.py"
 
 
 def _mutant(name: str, path: str, old: str, new: str, story: str) -> Mutant:
@@ -26,7 +27,7 @@ MUTANTS = (
     ),
     _mutant(
         "a scale-in widens the budget of an update", CONDEMN,
-        "        if not _is_replaced(slot) and _costs(slot):",
+        "        if not _is_replaced(slot) and _costs(slot) and not _is_in_window(spec, slot):",
         "        if cause_of(slot.pod) is None and _costs(slot):",
         "Replicas fell and rose during an update, and half of the nodes were replaced at once.",
     ),
@@ -114,5 +115,28 @@ MUTANTS = (
         "            if name not in used:",
         "            if name not in used or ordinal == 0:",
         "The API server refused the same Pod for an hour, and the NodeSet never grew.",
+    ),
+    _mutant(
+        "jobs are requeued before their time", REQUEUE,
+        "    due_s = host.drained_since_s + after_s",
+        "    due_s = 0.0",
+        "An update ended jobs that had half an hour left to end by themselves.",
+    ),
+    _mutant(
+        "jobs that have ended are run again", REQUEUE_PUSH,
+        '"flags": [INCOMPLETE]', '"flags": []',
+        "A job was complete when the requeue came, and ran a second time.",
+    ),
+    _mutant(
+        "a whole array is requeued for one task", REQUEUE_PUSH,
+        'return f"{int(array)}_{int(task)}" if array and task is not None else str(self.job_id)',
+        "return str(self.job_id)",
+        "An update of one node ended forty tasks on forty others.",
+    ),
+    _mutant(
+        "Pods are updated before their window", CONDEMN,
+        "    return in_maintenance(record.state)",
+        '    return in_maintenance(record.state) or "RESERVED" in record.state',
+        "The update began in the afternoon, although the window was at night.",
     ),
 )  # fmt: skip
