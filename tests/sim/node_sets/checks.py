@@ -147,7 +147,9 @@ class NodeSetChecks:
             self._break("too many", f"Pod {name} is one of {len(staying)}, wanted are {most}")
         self._check_name(pod)
         slot = self._past.slots[name]
-        if self._worlds.now_s < slot.failed_s + REMAKE_S and self._has_seen(slot.failed_s):
+        # The network may deliver a request that was sent long before the failure.
+        sent_s = self._present.sent_s if self._present is not None else self._worlds.now_s
+        if slot.failed_s < sent_s < slot.failed_s + REMAKE_S and self._has_seen(slot.failed_s):
             self._break("hot loop", f"Pod {name} was made at once after one that failed")
 
     def _has_read(self, at_s: float) -> bool:
