@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-fast coverage test-real test-real-old test-real-new test-real-again test-chaos permissions chaos check bench testbed sim mutants mutation lock image clean
+.PHONY: help demo test test-fast coverage test-real test-chaos permissions chaos check bench testbed sim mutants mutation lock image clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -42,22 +42,13 @@ test-fast: $(READY) ## run the tests that need no servers
 coverage: $(READY) ## show which lines the tests without servers run; it takes four times as long
 	$(BIN)/python -m pytest -m "not real" -n 2 --dist worksteal --cov --cov-report=term-missing:skip-covered
 
+REAL = $(BIN)/python -m pytest -m real --dist loadfile tests/real tests/chart tests/image -o cache_dir=.pytest_cache/real
+
 test-real: $(READY) testbed ## run the tests with real Kubernetes and Slurm servers
-	@# The tests often wait for servers, so three at a time share two cores. The newer Slurm has more.
-	$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-real-old test-real-new
-	$(MAKE) --no-print-directory test-real-again
-
-REAL = $(BIN)/python -m pytest -m real --dist loadfile tests/real tests/chart tests/image -o cache_dir=.pytest_cache
-test-real-old: WHICH := -k "24.11" -n 1
-test-real-new: WHICH := -k "not 24.11" -n 2
-test-real-old test-real-new: $(READY)
-	mkdir -p build && rm -f build/$@.failed && { $(REAL)/$@ $(WHICH) || touch build/$@.failed; }
-
-test-real-again: $(READY)
+	@# The tests often wait for servers, so three at a time share two cores.
+	mkdir -p build && rm -f build/real.failed && { $(REAL) -n 3 || touch build/real.failed; }
 	@# Real daemons can be late on a busy machine: run failed tests once more, alone. Both runs are shown.
-	result=0 && for half in test-real-old test-real-new; do \
-	  [ ! -e build/$$half.failed ] || $(REAL)/$$half --last-failed --last-failed-no-failures none || result=1; \
-	done && exit $$result
+	[ ! -e build/real.failed ] || $(REAL) --last-failed --last-failed-no-failures none
 
 test-chaos: $(READY) testbed ## inflict two minutes of random faults on real servers and two replicas
 	@# Its limits are seconds: nothing else runs meanwhile.
