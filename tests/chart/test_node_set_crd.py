@@ -108,7 +108,10 @@ WRONG: dict[str, tuple[Object, str]] = {
     ),
     "unknown strategy": (
         node_set(updateStrategy={"type": "Recreate"}),
-        'supported values: "RollingUpdate", "OnDelete", "ScheduledUpdate"',
+        (
+            'Unsupported value: "Recreate": '
+            'supported values: "RollingUpdate", "OnDelete", "ScheduledUpdate"'
+        ),
     ),
     "time without after": (
         node_set(updateJobs={"method": "time"}),

@@ -1,6 +1,6 @@
 """Kills the service at a chosen write: a proxy in front of both servers sees each one pass.
 
-`SUNK_SYNC_POINTS=100` for as many writes and ways at random, or `all`; by default one.
+`SUNK_SYNC_POINTS=100` for as many writes and ways at random, or `all`; by default three.
 """
 
 import os
@@ -16,8 +16,8 @@ from tests.real.testbed import Bed
 WAYS = ("before", "sent", "after")
 """Before the request reaches the server, right after that, or after the answer, which the service
 does not see."""
-POINTS = os.environ.get("SUNK_SYNC_POINTS", "1")
-MANY = POINTS != "1"
+POINTS = os.environ.get("SUNK_SYNC_POINTS", "3")
+MANY = POINTS != "3"
 SEED = int(os.environ.get("SUNK_SYNC_SEED", str(random.randrange(10**6))))
 Spoken = Callable[[str, str], str]
 """(method, path) → the write in words; empty: it is not counted."""
