@@ -34,14 +34,16 @@ class ReservationPush:
         self._wall_clock = wall_clock
 
     async def push(self, actions: Sequence[SetReservation]) -> Sequence[Outcome]:
+        if not actions:
+            return []
+        probe = await self._client.call(PROBE)
+        if isinstance(probe, SlurmError):
+            return [Unsure(action, str(probe)) for action in actions]
+        if not dialect_of(probe.version).reservations:
+            return [self._without(action, version=probe.version) for action in actions]
         return [await self._one(action) for action in actions]
 
     async def _one(self, action: SetReservation) -> Outcome:
-        probe = await self._client.call(PROBE)
-        if isinstance(probe, SlurmError):
-            return Unsure(action, str(probe))
-        if not dialect_of(probe.version).reservations:
-            return self._without(action, version=probe.version)
         if not action.slurm_nodes:
             return await self._end(action)
         if self._wall_clock() >= _end_of(action.window):
