@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from sunk_sync.core.model.job_identity import Identity, job_name, spell_identity
+from sunk_sync.core.model.names import EVENT_COMPONENT
 from sunk_sync.server.tokens import LOCK, make_token
 from tests.real import node_sets
 from tests.real.permissions import claims
@@ -380,8 +381,12 @@ class Scene:
         return "DRAIN" in row["state"] and str(row["reason"]) == reason
 
     def _event(self, namespace: str, name: str) -> bool:
+        """Return whether sunk-sync wrote an Event; Kubernetes writes one about each new Node."""
         items = self._get(EVENTS[namespace])["items"]
-        return any(one["involvedObject"]["name"] == name for one in items)
+        return any(
+            (one["reportingComponent"], one["involvedObject"]["name"]) == (EVENT_COMPONENT, name)
+            for one in items
+        )
 
     def close(self) -> None:
         self._ports.close()
