@@ -7,7 +7,8 @@ from typing import Any, Final
 import pytest
 
 from sunk_sync.core.model.facts import Confirmed, ListingEnded, ListingStarted, Lost, News, Observed
-from sunk_sync.slurm.api.answers import SlurmError
+from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
+from sunk_sync.slurm.api.requests import SlurmCall, Take
 from sunk_sync.slurm.read.nodes import NodePoll
 from sunk_sync.slurm.read.pacing import PollTiming, Time
 from tests.kit.job_reader import until
@@ -188,6 +189,25 @@ async def test_one_slow_listing_does_not_delay_the_next() -> None:
     await reader.run_until(4)
     held_s, next_s = slurm.times[-2:]
     assert next_s - held_s <= 9.0 + 0.05
+
+
+class SlowVersions(SlurmNodes):
+    """The first call takes long before it asks for the nodes: proxies answer each version late."""
+
+    async def read_records(
+        self, call: SlurmCall, key: str, take: Take
+    ) -> SlurmResponse | SlurmError:
+        if not self.asked:
+            self.now_s += 20.0
+        return await super().read_records(call, key, take)
+
+
+async def test_slow_questions_for_the_version_delay_no_listing() -> None:
+    """With a rest of four times as long a simulation was blind for 68 seconds."""
+    slurm = SlowVersions(tick_s=0.01).add(*NODES)
+    await Reader(slurm).run_until(2)
+    first_s, second_s = slurm.times[:2]
+    assert second_s - first_s <= 1.0
 
 
 async def test_slow_failures_are_repeated_with_a_back_off_up_to_five_seconds() -> None:

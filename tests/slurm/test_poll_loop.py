@@ -61,6 +61,10 @@ def test_slow_polls_save_no_rest() -> None:
     assert began == [0, 5, 10, 15, 20]
 
 
+def test_no_rest_alone_makes_the_last_picture_too_old() -> None:
+    assert polls(took_s=20.0, awaited_s=[], until_s=120.0) == [0, 50, 100]
+
+
 def test_a_standby_polls_ten_times_more_rarely_F6() -> None:
     stands_by = [True]
     timing = PollTiming(stands_by=lambda: stands_by[0])

@@ -68,6 +68,7 @@ class NodePoll:
         if isinstance(answer, SlurmError):
             await self._lose(answer)
             return answer
+        self._loop.listing_s = answer.answered_s - answer.asked_s
         self._read_s = answer.answered_s
         self._lost = None
         return None

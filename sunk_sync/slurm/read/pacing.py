@@ -69,8 +69,9 @@ class PollLoop:
         """Duration of the previous poll: one slow answer alone is no sign of load."""
         self._spare_s = 0.0
         self.listing_s: float | None = None
-        """Duration of the listing alone; None: that of the whole poll. Reads after it do not count:
-        a pause of four times as long would delay a burst."""
+        """Duration of the listing alone; None: that of the whole poll. Other requests do not count:
+        after a burst of reads, or after many questions for the version, a pause of four times as
+        long would leave sunk-sync blind."""
 
     def poll_now(self, *, awaited: bool = False) -> None:
         """Poll again as soon as the share of time allows; a running poll is too old.
@@ -110,12 +111,13 @@ class PollLoop:
         """Pause until the next poll, so that the share holds on average.
 
         slurmrestd holds requests while slurmctld restarts, and a pause of four times as long would
-        leave sunk-sync blind long after. So the shorter of the last two polls counts.
+        leave sunk-sync blind long after. So the shorter of the last two polls counts, and no pause
+        alone makes the last picture too old.
         """
         took_s = self._time.clock() - began_s
         counted_s = took_s if self.listing_s is None else self.listing_s
         usual_s, self._took_s = min(counted_s, self._took_s), counted_s
-        due_s = (_SHARE - 1) * usual_s
+        due_s = min((_SHARE - 1) * usual_s, self._timing.blind_after_s / 2)
         from_s = self._time.clock()
         await self._time.sleep(max(0.0, due_s - self._spare_s))
         rested_s = self._time.clock() - from_s

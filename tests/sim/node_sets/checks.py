@@ -66,10 +66,11 @@ class NodeSetChecks:
         self._present = None
 
     def taken(self, exchange: Exchange) -> None:
+        """Note a listing of all nodes; one node alone says nothing about the others."""
         answer = exchange.answer
         if exchange.side != "slurm" or not isinstance(answer, Answer) or answer.status >= 400:
             return
-        if "/node" in exchange.question.path and b'"errors":[{"desc' not in answer.body:
+        if exchange.question.path.endswith("/nodes/") and b'"errors":[{' not in answer.body:
             self._past.read_s[exchange.process.number] = exchange.sent_s
 
     def half_taken(self, exchange: Exchange, body: bytes) -> None:
