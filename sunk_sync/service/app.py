@@ -1,6 +1,7 @@
 """Build the parts of the service and run them until SIGTERM."""
 
 import asyncio
+import random
 import signal
 import sys
 import time
@@ -40,6 +41,8 @@ from sunk_sync.slurm.api.client import Access, SlurmClient
 from sunk_sync.slurm.api.controller import read_conf
 from sunk_sync.slurm.api.token import Token
 from sunk_sync.slurm.api.transport import Network
+from sunk_sync.slurm.read.pacing import Time
+from sunk_sync.slurm.read.pending_jobs import PendingJobsPoll
 from sunk_sync.telemetry import version
 from sunk_sync.telemetry.logs import Logs
 from sunk_sync.telemetry.metrics import count_slurm_nodes
@@ -250,6 +253,8 @@ class Service:
                 await self._leadership.elected.wait()
                 await parts.take_over()
                 self.log.info("writes from now on")
+            if parts.configuration.node_sets and self.settings.pending_jobs_interval_s:
+                tasks.start_soon(self._pending_jobs(slurm).run)
             if parts.schedules:
                 tasks.start_soon(self._watch_overlap, parts.reconciler.graph)
             if parts.schedules and self.settings.hooks_api_bind_address is not None:
@@ -258,6 +263,14 @@ class Service:
                 journal = self.telemetry.alarm_gauges
                 file = self.settings.user_policy
                 tasks.start_soon(PolicyWatch(file, tell=parts.loop.tell, journal=journal).run)
+
+    def _pending_jobs(self, slurm: SlurmClient) -> PendingJobsPoll:
+        return PendingJobsPoll(
+            slurm,
+            self.telemetry.node_set_gauges.show_pending,
+            interval_s=self.settings.pending_jobs_interval_s,
+            time=Time(clock=self.clock, sleep=anyio.sleep, random=random.random),
+        )
 
     async def _set_gauges(self, parts: Parts, slurm: SlurmClient) -> None:
         """Set the gauges that are too costly to update at every change."""

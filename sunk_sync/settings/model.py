@@ -101,6 +101,9 @@ class Settings(BaseModel):
     """must equal Slurm's KillWait; doctor compares"""
     slurm_poll_interval_s: types.Duration = _setting(_SLURM, 1.0, ge=0.05, le=300.0)
     """time between two listings; longer if slurmrestd is slow, shorter in a burst"""
+    pending_jobs_interval_s: types.Duration = _setting(_SLURM, 15.0, le=3600.0)
+    """with component nodesets: time between two counts of all waiting jobs, for the metrics of
+    autoscalers; longer if the listing takes more than a twentieth of it; 0: off"""
 
     not_ready_grace_s: types.Duration = _setting(_DRAINS, 5.0)
     """drain a host when its slurmd Pod is not Ready for this time"""

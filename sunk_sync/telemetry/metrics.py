@@ -21,8 +21,7 @@ from prometheus_client import (
 )
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from sunk_sync.telemetry import version
-from sunk_sync.telemetry.node_sets import LABELS, PREFIX, TEXTS, NodeSetGauges
+from sunk_sync.telemetry import node_sets, version
 
 SECONDS_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -229,7 +228,7 @@ _HOOKS = (
     ),
 )
 _NODE_SETS = tuple(
-    Spec(PREFIX + name, "gauge", f"{text}, of one NodeSet", LABELS) for name, text in TEXTS.items()
+    Spec(name, "gauge", text, labels) for name, text, labels in node_sets.described()
 )
 SPECS: tuple[Spec, ...] = (*_PUSHES, *_STATE, *_HOOKS, *_NODE_SETS, *LOOP, *SLURM)
 
@@ -275,7 +274,7 @@ class Metrics:
         self.at_scrape: list[Callable[[Figures], None]] = []
         """Called first at each scrape, to set values that are costly."""
         self.registry.register(_Figures(self))
-        self.node_sets = NodeSetGauges()
+        self.node_sets = node_sets.NodeSetGauges()
         self.registry.register(self.node_sets)
 
     def counter(self, name: str) -> Counter:

@@ -1,11 +1,17 @@
-"""Gauges of NodeSets, as their status shows the numbers. Autoscalers and dashboards read them."""
+"""Gauges of NodeSets, and of the jobs that wait. Autoscalers and dashboards read them.
 
-from collections.abc import Iterable, Sequence
+Numbers of Pods and nodes are those of the status.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from sunk_sync.core.model.node_set import Counts, NodeSet
+from sunk_sync.core.model.pending_jobs import PendingJobs
+from sunk_sync.core.translate.job_features import can_have
 
 LABELS: Final = ("namespace", "nodeset")
 PREFIX: Final = "kube_sunk_nodeset_"
@@ -22,6 +28,26 @@ TEXTS: Final = {
     "drained": "Slurm nodes that are drained or draining",
     "down": "Slurm nodes that are down or do not respond",
 }
+PENDING_LABELS: Final = ("partition", "features", "waits_for")
+PENDING_TEXTS: Final = {
+    "sunk_sync_pending_jobs": "Jobs that wait in Slurm; for nodes: more nodes could start them",
+    "sunk_sync_pending_nodes": "Nodes that waiting jobs ask for, at least",
+}
+DEMAND_LABELS: Final = ("namespace", "nodeset", "partition")
+DEMAND_TEXTS: Final = {
+    "pending_jobs": "Jobs that wait for nodes, with features that nodes of this NodeSet can have",
+    "pending_nodes": "Nodes that these jobs ask for, at least",
+}
+
+
+def described() -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Yield name, text and labels of each gauge."""
+    for name, text in TEXTS.items():
+        yield PREFIX + name, f"{text}, of one NodeSet", LABELS
+    for name, text in DEMAND_TEXTS.items():
+        yield PREFIX + name, text, DEMAND_LABELS
+    for name, text in PENDING_TEXTS.items():
+        yield name, text, PENDING_LABELS
 
 
 class NodeSetGauges:
@@ -29,9 +55,14 @@ class NodeSetGauges:
 
     def __init__(self) -> None:
         self._shown: Sequence[NodeSet] = ()
+        self._pending: PendingJobs = {}
 
     def show(self, node_sets: Iterable[NodeSet]) -> None:
         self._shown = tuple(node_sets)
+
+    def show_pending(self, pending: PendingJobs) -> None:
+        """Take the counts of waiting jobs; none while Slurm cannot be read."""
+        self._pending = pending
 
     def describe(self) -> Iterable[Metric]:
         """No metrics are checked at registration."""
@@ -45,7 +76,43 @@ class NodeSetGauges:
         for row in self._shown:
             for name, value in _values(row.counts).items():
                 families[name].add_metric((row.namespace, row.name), value)
-        return families.values()
+        return [*families.values(), *self._of_pending(), *self._of_demand()]
+
+    def _of_pending(self) -> Iterable[Metric]:
+        jobs, nodes = (
+            GaugeMetricFamily(name, text, labels=PENDING_LABELS)
+            for name, text in PENDING_TEXTS.items()
+        )
+        for demand, waiting in sorted(self._pending.items()):
+            waits_for = "nodes" if demand.waits_for_nodes else "other"
+            labels = (demand.partition, demand.features, waits_for)
+            jobs.add_metric(labels, waiting.jobs)
+            nodes.add_metric(labels, waiting.nodes)
+        return jobs, nodes
+
+    def _of_demand(self) -> Iterable[Metric]:
+        """A NodeSet that no job waits for has zeros, so that an autoscaler can go to zero."""
+        jobs, nodes = (
+            GaugeMetricFamily(PREFIX + name, text, labels=DEMAND_LABELS)
+            for name, text in DEMAND_TEXTS.items()
+        )
+        for row in self._shown:
+            for partition, (of_jobs, of_nodes) in _demand(row, self._pending).items():
+                labels = (row.namespace, row.name, partition)
+                jobs.add_metric(labels, of_jobs)
+                nodes.add_metric(labels, of_nodes)
+        return jobs, nodes
+
+
+def _demand(row: NodeSet, pending: PendingJobs) -> dict[str, tuple[int, int]]:
+    """Return the jobs and nodes of each partition."""
+    jobs: Counter[str] = Counter()
+    nodes: Counter[str] = Counter()
+    for demand, waiting in pending.items():
+        counts = demand.waits_for_nodes and can_have(row, demand.features)
+        jobs[demand.partition] += waiting.jobs * counts
+        nodes[demand.partition] += waiting.nodes * counts
+    return {partition: (jobs[partition], nodes[partition]) for partition in jobs}
 
 
 def _values(counts: Counts) -> dict[str, float]:

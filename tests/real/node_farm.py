@@ -121,6 +121,7 @@ def farm_with(
         if scheduler:
             bed.kube.start_scheduler()
         flags = stack.enter_context(trapped(bed, trap)) if trap else {}
+        flags = {"pending_jobs_interval": "500ms", **flags}
         service = Service(bed, components="syncer,nodesets", **QUICK, **flags)
         pods = stack.enter_context(SlurmdPods(bed, binds=not scheduler))
         if trap:

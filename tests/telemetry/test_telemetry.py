@@ -20,6 +20,7 @@ from sunk_sync.core.model.facts import Confirmed, ListingEnded, ListingStarted, 
 from sunk_sync.core.model.node_set import Counts
 from sunk_sync.core.model.node_set_actions import Condemn, DeletePod
 from sunk_sync.core.model.outcomes import Done, Refused, Unsure
+from sunk_sync.core.model.pending_jobs import Demand, Waiting
 from sunk_sync.telemetry import logs as logs_module
 from sunk_sync.telemetry.exchange import Exchange
 from sunk_sync.telemetry.logs import LineWriter, Logs, clean
@@ -352,6 +353,25 @@ def test_a_nodeset_has_its_numbers_and_loses_them_when_it_is_gone(bench: Bench) 
     assert {f"kube_sunk_nodeset_{name}{of} {value}.0" for name, value in numbers.items()} <= shown
     bench.telemetry.node_set_gauges.show([])
     assert of not in bench.text()
+
+
+def test_waiting_jobs_count_for_the_nodesets_that_can_run_them(bench: Bench) -> None:
+    gauges = bench.telemetry.node_set_gauges
+    gauges.show([node_set(4)])
+    gauges.show_pending({
+        Demand("gpu", "", waits_for_nodes=True): Waiting(2, 5),
+        Demand("gpu", "cpu", waits_for_nodes=True): Waiting(1, 1),
+        Demand("gpu", "h100", waits_for_nodes=True): Waiting(7, 7),
+        Demand("gpu", "", waits_for_nodes=False): Waiting(9, 9),
+    })  # fmt: skip
+    text = bench.text()
+    of = '{namespace="slurm",nodeset="cpu",partition="gpu"}'
+    assert f"kube_sunk_nodeset_pending_jobs{of} 3.0" in text
+    assert f"kube_sunk_nodeset_pending_nodes{of} 6.0" in text
+    held = '{features="",partition="gpu",waits_for="other"}'
+    assert f"sunk_sync_pending_jobs{held} 9.0" in text
+    gauges.show_pending({})
+    assert "partition" not in bench.text()
 
 
 def test_every_metric_in_the_source_is_in_the_table() -> None:

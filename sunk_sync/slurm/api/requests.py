@@ -104,6 +104,11 @@ def list_jobs(*, changed_since_s: int | None = None) -> SlurmCall:
     return SlurmCall(path="jobs/", kind="jobs/", query=query, bulk=True, deadline_s=2 * LISTING_S)
 
 
+def list_partitions() -> SlurmCall:
+    """List all partitions, less than a kilobyte each."""
+    return SlurmCall(path="partitions/", kind="partitions/", bulk=True)
+
+
 def submit_job(body: bytes, *, since_s: float, wanted: Callable[[], bool] = _always) -> SlurmCall:
     """Submit a job to the queue; `since_s`: when it was first desired."""
     return _make_job("job/submit", body, since_s=since_s, wanted=wanted)
