@@ -147,6 +147,7 @@ class WorkloadEdges:
         self._note_turn(before, after)
         if before is not None and after is not None and same:
             self._move_job(before, after, now=now)
+            self._note_sent(before, after, now=now)
             return [after]
         if before is not None and after is not None:
             self._exclusion_updates.wanted.pop(after.job_id, None)
@@ -155,9 +156,13 @@ class WorkloadEdges:
         if after is not None:
             self._index.add_job(after)
             self._memory.note_state(after, now=now)
-        if after is not None and before is None:
-            self._memory.note_sent(self._index.keys_of_job(after.job_id), now=now)
+            self._note_sent(before, after, now=now)
         return [row for row in (before, after) if row is not None]
+
+    def _note_sent(self, before: Job | None, after: Job, *, now: float) -> None:
+        """A slurmctld that lost its jobs gives the same ids again, to any workload (P32)."""
+        if before is None or is_another(before, after):
+            self._memory.note_sent(self._index.keys_of_job(after.job_id), now=now)
 
     def _note_turn(self, before: Job | None, after: Job | None) -> None:
         self._lists.note_job(before, after)

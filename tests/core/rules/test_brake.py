@@ -126,7 +126,7 @@ def test_the_pause_ends_when_a_host_of_a_replaced_job_is_ready_again_P32() -> No
     assert core.submission(POD)
 
 
-@pytest.mark.parametrize("how", ["preempted", "unanswered", "refused"])
+@pytest.mark.parametrize("how", ["preempted", "same id", "unanswered", "refused"])
 def test_a_workload_is_submitted_at_most_five_times_a_minute_P32(how: str) -> None:
     core = two_hosts(POD)
     for number in range(5):
@@ -136,6 +136,9 @@ def test_a_workload_is_submitted_at_most_five_times_a_minute_P32(how: str) -> No
             case "preempted":
                 ended = {"job_id": str(number + 1), "slurm_nodes": ("n1",)}
                 see_job(core, job(POD, state="PREEMPTED", **ended))
+            case "same id":  # slurmctld lost its jobs, and counts from 1 again
+                ended = {"job_id": "1", "slurm_nodes": ("n1",)}
+                see_job(core, job(POD, state="PREEMPTED", submitted_at=number + 1, **ended))
             case "unanswered":
                 core.see(Attempt(WORKLOAD, core.now - 30))
                 core.see_listing("jobs")
