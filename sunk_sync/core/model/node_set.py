@@ -160,6 +160,8 @@ class NodeSet(Struct, frozen=True, kw_only=True, gc=False):
     strategy: UpdateStrategy = UpdateStrategy()
     requeueing: Requeueing = Requeueing()
     min_ready_s: float = 0.0
+    lock: bool = True
+    """Whether its jobs get the node lock (L1)."""
     counts: Counts = NO_COUNTS
     """As in its status."""
     observed_generation: int = 0

@@ -62,7 +62,12 @@ class NodeSetSnapshots:
         if spec is None:
             return None
         return RecordWish(
-            spec.name, spec.features, spec.registration.weight, spec.topology, spec.requeueing
+            node_set=spec.name,
+            features=spec.features,
+            weight=spec.registration.weight,
+            topology=spec.topology,
+            requeueing=spec.requeueing,
+            lock=spec.lock,
         )
 
     def requeued(self, name: str) -> RequeueTried | None:

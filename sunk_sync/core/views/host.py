@@ -49,6 +49,7 @@ class RecordWish(Struct, frozen=True, gc=False):
     weight: int
     topology: Topology
     requeueing: Requeueing
+    lock: bool
 
 
 class HostLock(Struct, frozen=True, kw_only=True, gc=False):

@@ -60,6 +60,7 @@ def node_set_row(wire: wires.WireNodeSet) -> NodeSet:
         strategy=_strategy(spec.update_strategy),
         requeueing=_requeueing(spec),
         min_ready_s=float(spec.min_ready_seconds),
+        lock=spec.lock,
         counts=convert(status, Counts, from_attributes=True),
         observed_generation=status.observed_generation,
         shown_revision=status.revision,

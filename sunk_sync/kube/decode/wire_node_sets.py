@@ -88,6 +88,7 @@ class WireSpec(Struct, gc=False, frozen=True, rename="camel"):
     update_jobs: WireUpdateJobs = WireUpdateJobs()
     scale_in_timeout: str = ""
     min_ready_seconds: int = 0
+    lock: bool = True
 
 
 class WireStatus(Counts, gc=False, frozen=True, rename="camel"):

@@ -26,8 +26,10 @@ from tests.kit.build import (
     slurmd_pod,
     two_hosts,
 )
+from tests.kit.node_sets import node_set, record, set_pod
 
 WAIT_S, LINGER_S = 60.0, 10.0
+WITHOUT = "NodeSet cpu has lock: false"
 SLURMD = slurmd_pod("n1", tolerates_lock=True)
 SHIELD = (Toleration("sunk.coreweave.com/lock", "Exists", effect="NoExecute"),)
 SHIELDED = replace(BOUND, spec=replace(SMALL, tolerations=SHIELD))
@@ -90,6 +92,18 @@ def test_an_unlocked_node_gets_taint_and_pending_in_one_write_L1() -> None:
     assert core.wants("n1", Lock) == [Lock(reference_of(kn1()), "pending")]
     assert answers(core) == [(False, "its taint is not set yet")]
     assert not core.wants("n2", Lock, AnswerLock)
+
+
+@pytest.mark.parametrize("locks", [True, False])
+def test_a_nodeset_can_do_without_the_lock_and_nothing_is_written_then_L1(locks: bool) -> None:
+    spec = node_set(1, lock=locks)
+    pod = set_pod(0, spec, tolerates_lock=True)
+    core = Core(spec, node("kcpu-0"), pod, record(0, "IDLE", spec), lock=True)
+    ask(core, "cpu-0")
+    assert bool(core.wants("cpu-0", Lock)) == locks
+    told = answers(core, "cpu-0")
+    assert told == ([(False, "its taint is not set yet")] if locks else [(True, WITHOUT)])
+    assert not core.wants("cpu-0", RecordEvent)
 
 
 def test_a_listing_that_began_after_the_taint_shows_who_lives_there_L1() -> None:

@@ -23,6 +23,8 @@ def lock(host: Host, configuration: Configuration, now: float) -> Ruling:
     """Lock the Node for the jobs that ask; unlock it when a later read of Slurm shows it idle."""
     if not configuration.lock:
         return QUIET
+    if host.lock.calls and host.wish is not None and not host.wish.lock:
+        return _go_unasked(host, host.wish.node_set)
     if host.lock.calls:
         against = _why_not(host)
         return _go_unlocked(host, against) if against else _serve(host, configuration, now)
@@ -72,6 +74,12 @@ def _why_not(host: Host) -> str:
     if host.lock.exposed:
         return f"Pods of other jobs do not tolerate the lock: {_named(host.lock.exposed)}"
     return ""
+
+
+def _go_unasked(host: Host, node_set: str) -> Ruling:
+    why = f"NodeSet {node_set} has lock: false"
+    answers = [AnswerLock(one.call, host.name, "", go=True, why=why) for one in host.lock.calls]
+    return Ruling(tuple(answers), f"not locked: {why}")
 
 
 def _go_unlocked(host: Host, against: str) -> Ruling:
