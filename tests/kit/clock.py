@@ -205,6 +205,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 timer = heapq.heappop(timers)
                 timer.heap = None
                 due.append(timer)
+                self.now_s = max(self.now_s, float(timer))
         for _ in range(len(due)):
             call = due.popleft()
             if call.callback is None or (self.pauses and self._holds(call)):

@@ -18,6 +18,7 @@ from tests.sim.history import History
 from tests.sim.judging import mark_of
 from tests.sim.node_sets import truth
 from tests.sim.node_sets.past import Past
+from tests.sim.node_sets.requeue_checks import why_not
 from tests.sim.node_sets.truth import NAMESPACE, name_of, owner_of
 from tests.sim.wire import Exchange
 from tests.sim.words import Object
@@ -109,9 +110,14 @@ class NodeSetChecks:
         number = (after or before or _NO_JOB).job_id
         if before is None:
             self._past.submitted_s[number] = self._worlds.now_s
-        ended = before is not None and before.state in ON_NODES
-        if author == US and ended and (after is None or after.state not in ON_NODES):
+        if author != US or before is None or before.state not in ON_NODES:
+            return
+        if after is None or after.state not in (*ON_NODES, "PENDING"):
             self._break("job ended", f"job {number} ended with {after and after.state}")
+        elif after.state == "PENDING":
+            self._history.count("hosts: jobs requeued")
+            if why := why_not(self._worlds, self._past, before):
+                self._break("requeued", f"job {number} was requeued, but {why}")
 
     def kube_restored(self) -> None:
         """Versions of NodeSets that were lost excuse nothing: no seed restores etcd here."""

@@ -40,6 +40,8 @@ class Slot(Struct):
     """When sunk-sync last condemned its Pod, or took this back."""
     asked_s: float = -1e9
     """When others last asked for the deletion of its Pod, or took this back."""
+    drained_s: float = float("inf")
+    """Since when its Slurm node is drained."""
     lifted_s: float = -1e9
     """When its drain was last lifted: slurmctld counts it as silent until its next ping."""
 
@@ -111,6 +113,8 @@ class Past:
             self.touched_s[row.name] = self._worlds.now_s
         if drained[0] and not drained[1]:
             self.slots[row.name].lifted_s = self._worlds.now_s
+        if drained[0] != drained[1]:
+            self.slots[row.name].drained_s = self._worlds.now_s if drained[1] else float("inf")
 
     def look_at(self, name: str) -> None:
         """Note since when the slot is of use, idle and available."""

@@ -33,6 +33,13 @@ FEATURES: tuple[Any, ...] = (
     {"static": ["fast", "large"], "dynamic": {"rack": {"prefix": "in-"}}},
 )
 TOPOLOGIES: tuple[Any, ...] = (None, {"tree": ["rack"]}, {"tree": ["rack", "rack"]})
+REQUEUEING: tuple[Any, ...] = (
+    {},
+    {"updateJobs": {"method": "time", "after": "0s"}, "scaleInTimeout": "1s"},
+    {"updateJobs": {"method": "time", "after": "20s"}, "scaleInTimeout": "10s"},
+    {"updateJobs": {"method": "partition", "partitions": ["main"]}, "scaleInTimeout": "0s"},
+    {"updateJobs": {"method": "partition", "partitions": ["spare"]}, "scaleInTimeout": "0s"},
+)
 FLAKY_S = (0.0, 0.0, 1.0, 8.0)
 
 
@@ -79,7 +86,7 @@ class NodeSetPeople:
             "topology": rng.choice(TOPOLOGIES),
             "minReadySeconds": rng.choice((0, 0, 0, 7)),
         }
-        given = {key: value for key, value in spec.items() if value}
+        given = {key: value for key, value in spec.items() if value} | rng.choice(REQUEUEING)
         template = makers.template(annotations=self._knobs(), grace_s=rng.choice((1, 30)))
         replicas = rng.randrange(len(self._nodes) + 1)
         made = makers.node_set(name, replicas=replicas, **{**given, "template": template})
@@ -133,6 +140,10 @@ class NodeSetPeople:
 
     def restrategy(self) -> object:
         return self._change(updateStrategy=self._rng.choice(STRATEGIES))
+
+    def requeueing(self) -> object:
+        no = {"updateJobs": None, "scaleInTimeout": None}
+        return self._change(**{**no, **self._rng.choice(REQUEUEING)})
 
     def make(self) -> object:
         name = self._rng.choice(NAMES)
@@ -264,14 +275,15 @@ class NodeSetPeople:
         return name
 
     def job(self) -> object:
-        """Submit jobs: most run anywhere, some require one slot."""
+        """Submit jobs: some run anywhere, most require one slot."""
         rng = self._rng
         for _ in range(rng.choice((1, 1, 3))):
-            required = (self._any_record(),) if rng.random() < 0.3 else ()
+            required = (self._any_record(),) if rng.random() < 0.6 else ()
             request = JobRequest(
                 cpus=rng.choice((1, 4)),
                 memory_mb=100,
                 required_nodes=required,
+                requeue=rng.random() < 0.8,
                 priority=0 if rng.random() < 0.05 else 1,
                 duration_s=rng.choice((0.5, 5.0, 40.0, 200.0)),
                 ending_s=rng.choice((None, None, 9.0)),
@@ -359,8 +371,8 @@ def _is_mark(comment: str) -> bool:
 
 _ACTS = (
     "scale", "scale", "scale", "new_image", "old_image", "bad_image", "reshape", "reshape",
-    "reweigh", "refeature", "replace_topology", "restrategy", "make", "make", "delete",
-    "delete_pod", "evict", "not_ready", "ask_to_leave", "rival", "relabel", "cordon",
+    "reweigh", "refeature", "replace_topology", "restrategy", "requeueing", "make", "make",
+    "delete", "delete_pod", "evict", "not_ready", "ask_to_leave", "rival", "relabel", "cordon",
     "node_ready", "remove_node", "add_node", "add_node", "drain", "undrain", "undrain", "down",
     "comment", "add_feature", "remove_record", "foreign_record", "kill_slurmd", "restart_slurmd",
     "restart_slurmd", "job", "job", "job", "cancel",

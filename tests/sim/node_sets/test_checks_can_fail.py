@@ -325,6 +325,10 @@ def _ends_a_job(stage: Stage) -> object:
     return stage.slurm.cancel(1, now_s=stage.now_s)
 
 
+def _requeues_a_job(stage: Stage) -> object:
+    return stage.slurm.requeue_job(1, now_s=stage.now_s)
+
+
 def _changes_a_request(stage: Stage) -> None:
     metadata = {"annotations": {words.PENDING_DELETION: "update of NodeSet cpu"}}
     patch(stage.worlds, PODS, "cpu-0", {"metadata": metadata})
@@ -343,6 +347,9 @@ def _marks_a_foreign_record(stage: Stage) -> object:
 HISTORIES: dict[str, tuple[tuple[Step, ...], Doing, str]] = {
     "a Pod for a NodeSet that is not there": ((), _made_by_us, "no owner"),
     "the end of a job": (((20, job("cpu-0", seconds=900)),), _ends_a_job, "job ended"),
+    "a job is requeued for nothing": (
+        ((20, job("cpu-0", seconds=900)),), _requeues_a_job, "requeued",
+    ),
     "a request of a user is changed": (
         ((20, lambda stage: stage.kube.annotate(
             "cpu-0", {words.PENDING_DELETION: "scale-down"}, namespace=truth.NAMESPACE)),),
