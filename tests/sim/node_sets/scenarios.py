@@ -219,6 +219,15 @@ SCENARIOS: Mapping[str, NodeSetScenario] = {
         (25, change(template=makers.template(NEWER))),
         **THREE,
     ),
+    "a job is requeued for another image": story(
+        "N28 N12",
+        (1, make(2, updateStrategy=ONE, updateJobs={"method": "time", "after": "30s"})),
+        (25, job("cpu-1", seconds=900)),
+        (3, change(template=makers.template(NEWER))),
+        (300, cancel_all),
+        cpu_0=IDLE,
+        cpu_1=IDLE,
+    ),
     "another shape rolls while a slot is busy": story(
         "N4 N12",
         (1, make(2, updateStrategy=ONE)),

@@ -20,7 +20,7 @@ from sunk_sync.core.model.node_set_actions import (
 from sunk_sync.core.model.outcomes import Done, Outcome
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.node_sets import index
-from sunk_sync.core.rules.host import part
+from sunk_sync.core.rules.host import part, requeue
 from sunk_sync.core.rules.node_set import condemn, populate, tally
 from sunk_sync.core.views import node_set as views
 from sunk_sync.core.views.host import Host
@@ -248,6 +248,10 @@ BROKEN: dict[str, Broken] = {
     ),
     "Pods that never came up do not count (N12)": (
         [(condemn, "is_available", _yes)], "an image that never starts", {"budget", "scenario"},
+    ),
+    "jobs are requeued too early (N28)": (
+        [(requeue, "_after_s", lambda *_: 0.0)],
+        "a job is requeued for another image", {"requeued"},
     ),
     "no update (N12)": ([(condemn, "_reason", lambda *_: None)], ROLLS, {"N12"}),
     "a Pod is updated for nothing (N14)": (
