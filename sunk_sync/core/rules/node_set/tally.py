@@ -17,6 +17,7 @@ from sunk_sync.core.views.node_set import (
     is_slot_busy,
     next_available_s,
 )
+from sunk_sync.core.views.topology_shown import topology_condition
 
 PATIENCE_S = 60.0
 """A Pod that is not ready for so long holds the NodeSet up."""
@@ -72,7 +73,9 @@ def _conditions(view: NodeSetView, counts: Counts, now: float) -> tuple[Conditio
     """Return the conditions, sorted by type."""
     if view.plan.problem:
         return (Condition("Progressing", "False", "InvalidNodeSet", view.plan.problem),)
-    return (_available(counts), _progressing(view, counts, now))
+    topology = topology_condition(view)
+    others = (topology,) if topology is not None else ()
+    return (_available(counts), _progressing(view, counts, now), *others)
 
 
 def _available(counts: Counts) -> Condition:
