@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,6 +21,9 @@ WITH_TREE = SlurmConf(
 )
 FEATURES = {"static": ["fast"], "dynamic": {"gpu": {}, "rack": {"prefix": "rack-"}}}
 ROUNDS = 20
+CHANGES = 40
+SLACK = 5
+"""Other tests run beside this one."""
 
 
 def start(version: str) -> Any:
@@ -93,6 +97,12 @@ def test_the_weight_changes_without_new_pods_and_after_a_reconfigure_T2(farm: Fa
     assert farm.pods_of()["cpu-0"]["metadata"]["uid"] == pod
 
 
+def in_sync(farm: Farm) -> str:
+    """Return the reason of condition TopologyInSync."""
+    found = farm.status().get("conditions", ())
+    return next((one["reason"] for one in found if one["type"] == "TopologyInSync"), "")
+
+
 def topology(farm: Farm) -> str:
     return str(farm.slurm.slurm_node("cpu-0").get("topology", "none"))
 
@@ -113,6 +123,7 @@ def test_the_topology_follows_the_labels_while_a_job_runs_T3_T4_T5(farm: Farm) -
     if farm.slurm.version == "24.11":
         time.sleep(2)
         assert topology(farm) == "none"
+        wait_for(lambda: in_sync(farm) == "NotSupported", "the condition")
         assert not farm.service.writes("set-topology")
         return
     seconds = wait_for(lambda: topology(farm) == "tree:root:z1:z1-r1", "the place")
@@ -121,8 +132,38 @@ def test_the_topology_follows_the_labels_while_a_job_runs_T3_T4_T5(farm: Farm) -
     wait_for(lambda: "MIXED" in farm.records()["cpu-0"], "the job running")
     label(farm, node, rack="r2")
     wait_for(lambda: topology(farm) == "tree:root:z1:z1-r2", "the other place")
+    wait_for(lambda: in_sync(farm) == "InSync", "the condition")
     label(farm, node, rack=None)
     wait_for(lambda: topology(farm) == "", "no place")
+    wait_for(lambda: in_sync(farm) == "NoPlace", "the condition")
     wait_for(lambda: "MIXED" not in farm.records()["cpu-0"], "the end of the job")
     state = farm.slurm.rest.call("GET", farm.slurm.path(f"job/{job}"))["jobs"][0]["job_state"]
     assert state == ["COMPLETED"]
+
+
+def test_a_changed_label_is_in_slurm_within_a_tenth_of_a_second_T1_T4(farm: Farm) -> None:
+    """From the write of the label to the read of Slurm, with feature and, on 26.05, topology."""
+    asked = {"tree": ["rack"]} if farm.slurm.version == "26.05" else {}
+    farm.make(1, features={"dynamic": {"rack": {"prefix": "rack-"}}}, topology=asked or None)
+    wait_for(lambda: farm.usable(1), "the node in Slurm")
+    node, taken = node_of(farm, "cpu-0"), []
+    for number in range(CHANGES):
+        begun_s = time.monotonic()
+        farm.kube.rest.call(
+            "PATCH",
+            f"/api/v1/nodes/{node}",
+            {"metadata": {"labels": {"rack": f"r{number}"}}},
+            content_type="application/merge-patch+json",
+        )
+        wait_for(partial(follows, farm, f"r{number}", asked=asked), "the rack in Slurm")
+        taken.append(time.monotonic() - begun_s)
+    taken.sort()
+    median_s, p95_s = taken[CHANGES // 2], taken[CHANGES * 95 // 100 - 1]
+    print(f"label to Slurm, {CHANGES} changes: median {median_s:.3f} s, p95 {p95_s:.3f} s")
+    assert p95_s < 0.1 * SLACK
+
+
+def follows(farm: Farm, rack: str, *, asked: dict[str, Any]) -> bool:
+    row = farm.slurm.slurm_node("cpu-0")
+    placed = not asked or row.get("topology") == f"tree:root:{rack}"
+    return placed and f"rack-{rack}" in row["features"]
