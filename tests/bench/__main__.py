@@ -14,6 +14,7 @@ from tests.bench.event import event
 from tests.bench.everything import everything
 from tests.bench.figures import Bench, Figure
 from tests.bench.fitness import fitness
+from tests.bench.fleet import fleet
 from tests.bench.flood import flood
 from tests.bench.life import life
 from tests.bench.many import many
@@ -30,7 +31,7 @@ from tests.real.testbed import BedError, RestError
 
 ALL: Sequence[Bench] = (
     event, everything, fitness, scale, cordon, mirror, burst, many, life, pods, script, flood,
-    arrays, cancelled, waiting, quiet, replicas, nodesets,
+    arrays, cancelled, waiting, quiet, replicas, nodesets, fleet,
 )  # fmt: skip
 BENCHES: Mapping[str, Bench] = {bench.__name__: bench for bench in ALL}
 
