@@ -14,13 +14,14 @@ from msgspec import Struct
 from sunk_sync.core.model.facts import Deleted
 from sunk_sync.core.model.node_set_actions import DeleteNode
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
-from sunk_sync.core.translate.hostlist import HostlistError, expand
+from sunk_sync.core.translate.hostlist import expand
 from sunk_sync.core.translate.node_states import is_busy
-from sunk_sync.slurm.api.answers import UNREADABLE, SlurmError, decoded, printable
+from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.http import Clock
-from sunk_sync.slurm.api.requests import delete_node, list_jobs
+from sunk_sync.slurm.api.requests import delete_node
 from sunk_sync.slurm.decode.nodes import state_of
+from sunk_sync.slurm.read.all_jobs import read_all_jobs
 from sunk_sync.slurm.read.one_node import Seen, is_node_name, read_nodes_now
 
 PENDING: Final = "PENDING"
@@ -78,18 +79,10 @@ class RecordPush:
     async def _required(self) -> Required | SlurmError:
         """List all jobs; return the Slurm nodes that waiting ones require."""
         required: Required = {}
-
-        async def take(records: Sequence[bytes], asked_s: float) -> SlurmError | None:
-            del asked_s
-            try:
-                for record in records:
-                    _note(decoded(_job, record), required)
-            except (*UNREADABLE, HostlistError) as error:
-                return SlurmError("garbage", printable(f"a job is unreadable: {error}"))
-            return None
-
-        answer = await self._client.read_records(list_jobs(), "jobs", take)
-        return answer if isinstance(answer, SlurmError) else required
+        failure = await read_all_jobs(
+            self._client, decode=_job, note=lambda job: _note(job, required)
+        )
+        return required if failure is None else failure
 
 
 def _note(job: _WireJob, required: Required) -> None:

@@ -10,7 +10,7 @@ from sunk_sync.core.model.node_set import Requeueing
 from sunk_sync.core.model.node_set_actions import RequeueJobs
 from sunk_sync.core.model.node_set_answers import RequeueTried
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
-from sunk_sync.core.translate.hostlist import HostlistError, expand
+from sunk_sync.core.translate.hostlist import expand
 from sunk_sync.core.translate.node_states import is_busy, is_drained
 from sunk_sync.slurm.api.answers import (
     UNREADABLE,
@@ -22,9 +22,10 @@ from sunk_sync.slurm.api.answers import (
 )
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.http import Clock
-from sunk_sync.slurm.api.requests import PROBE, get_job, list_jobs, requeue_jobs
+from sunk_sync.slurm.api.requests import PROBE, get_job, requeue_jobs
 from sunk_sync.slurm.api.versions import dialect_of, first_that
 from sunk_sync.slurm.decode.nodes import state_of
+from sunk_sync.slurm.read.all_jobs import read_all_jobs
 from sunk_sync.slurm.read.one_node import Seen, is_node_name, read_nodes_now
 
 RUNNING = "RUNNING"
@@ -115,20 +116,13 @@ class RequeuePush:
         """List all jobs; return those that run on one of these Slurm nodes."""
         jobs: defaultdict[str, list[_WireJob]] = defaultdict(list)
 
-        async def take(records: Sequence[bytes], asked_s: float) -> SlurmError | None:
-            del asked_s
-            try:
-                for job in (decoded(_job, record) for record in records):
-                    runs = RUNNING in state_of(job.job_state)
-                    for name in expand(job.nodes or "") if runs else ():
-                        if name in names:
-                            jobs[name].append(job)
-            except (*UNREADABLE, HostlistError) as error:
-                return SlurmError("garbage", printable(f"a job is unreadable: {error}"))
-            return None
+        def note(job: _WireJob) -> None:
+            runs = RUNNING in state_of(job.job_state)
+            for name in names.intersection(expand(job.nodes or "") if runs else ()):
+                jobs[name].append(job)
 
-        answer = await self._client.read_records(list_jobs(), "jobs", take)
-        return answer if isinstance(answer, SlurmError) else jobs
+        failure = await read_all_jobs(self._client, decode=_job, note=note)
+        return jobs if failure is None else failure
 
 
 def _why_not(seen: Seen) -> str:
