@@ -67,6 +67,11 @@ class KubeServer(KubeApi, Closing):
         )
         self.admin_kubeconfig = self._certificate_kubeconfig("admin")
 
+    def node_kubeconfig(self, name: str) -> Path:
+        """Return a kubeconfig for the kubelet of this Node, with a new certificate."""
+        certificates.make_node(self.directory, name)
+        return self._certificate_kubeconfig(name)
+
     def _certificate_kubeconfig(self, name: str) -> Path:
         files = {"client-certificate": f"{name}.crt", "client-key": f"{name}.key"}
         user = {f"{key}-data": _base64(self.directory / file) for key, file in files.items()}
