@@ -13,7 +13,7 @@ from tests.real.node_farm import CRD, NODESETS, Cluster
 from tests.real.service import QUICK, Service, install
 from tests.real.testbed import Bed, KubeServer, SlurmConf, SlurmServer
 
-NODES = ("k1", "k2", "k3")
+NODES = ("k1", "k2", "k3", "k4", "k5", "k6")
 ADDRESSES = tuple(f"10.65.0.{10 + number}" for number in range(1, len(NODES) + 1))
 LINES = (
     "SlurmctldParameters=enable_configless",
@@ -32,13 +32,20 @@ HOOKS = {
         ],
     }
 }
-SPREAD = {
-    "maxSkew": 1,
-    "topologyKey": "kubernetes.io/hostname",
-    "whenUnsatisfiable": "DoNotSchedule",
-    "labelSelector": {"matchExpressions": [{"key": SHAPE, "operator": "Exists"}]},
+ALONE = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "topologyKey": "kubernetes.io/hostname",
+                "labelSelector": {"matchExpressions": [{"key": SHAPE, "operator": "Exists"}]},
+            }
+        ]
+    }
 }
-"""As many slurmd Pods on each Node."""
+"""One slurmd Pod on each Node: sunk-sync acts on none of two that share one (S16)."""
+
+
+ONE_BY_ONE = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}
 
 
 class RealCluster(Cluster):
@@ -68,17 +75,17 @@ class RealCluster(Cluster):
             "automountServiceAccountToken": False,
             "dnsPolicy": "Default",
             "enableServiceLinks": False,
-            "topologySpreadConstraints": [SPREAD],
+            "affinity": ALONE,
             "volumes": [
                 {"name": "slurm", "projected": {"defaultMode": 0o400, "sources": [KEY, HOOKS]}},
                 {"name": "shared", "hostPath": shared},
             ],
         }
 
-    def set_image(self, image: str) -> None:
-        """Give the template another image, as `kubectl edit` does."""
+    def set_slurmd(self, **fields: Any) -> None:
+        """Give the container of the template other fields, as `kubectl edit` does."""
         spec = self.template()
-        spec["containers"][0]["image"] = image
+        spec["containers"][0].update(fields)
         self.change(template={"spec": spec})
 
     def images(self) -> dict[str, str]:
@@ -88,6 +95,11 @@ class RealCluster(Cluster):
             for name, pod in self.pods_of().items()
             if "deletionTimestamp" not in pod["metadata"]
         }
+
+    def in_use(self) -> list[str]:
+        """Return the Slurm nodes on which jobs can start."""
+        away = {"DRAIN", "DOWN", "NOT_RESPONDING"}
+        return sorted(name for name, state in self.records().items() if not state & away)
 
     def nodes_of(self) -> dict[str, str]:
         return {name: pod["spec"].get("nodeName", "") for name, pod in self.pods_of().items()}

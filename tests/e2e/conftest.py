@@ -46,6 +46,8 @@ def cluster(clusters: RealCluster, request: pytest.FixtureRequest) -> Iterator[R
         lines = [one for one in clusters.service.lines(since=since) if _is_told(one)]
         print(clusters.show(), *lines[-SHOWN_LINES:], sep="\n")
     clusters.clear()
+    for path in clusters.kubelets.shared.iterdir():
+        path.unlink()
     assert not clusters.service.lines("surprise", since=since)
     assert not clusters.service.lines(since=since, level="error")
 
