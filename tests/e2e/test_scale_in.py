@@ -35,7 +35,6 @@ def test_a_scale_in_under_a_stream_of_jobs_loses_none_N6_N7_N8(cluster: RealClus
         watch.until(lambda: len(cluster.pods_of()) == 3, "scaled 6 → 3: three Pods left")
         watch.until(lambda: len(cluster.records()) == 3, "→ three records left")
         time.sleep(AFTER_S)
-    found = known_jobs(cluster)
     watch.begin()
     watch.until(lambda: all_ended(cluster, jobs), "the last job has ended")
     found = known_jobs(cluster)
