@@ -11,7 +11,7 @@ from tests.e2e.network import ADDRESS, own_network
 from tests.e2e.requirements import KUBE
 from tests.real.node_farm import CRD, NODESETS, Cluster
 from tests.real.service import QUICK, Service, install
-from tests.real.testbed import Bed, KubeServer, SlurmConf, SlurmServer
+from tests.real.testbed import Bed, BedError, KubeServer, SlurmConf, SlurmServer
 
 NODES = ("k1", "k2", "k3", "k4", "k5", "k6")
 ADDRESSES = tuple(f"10.65.0.{10 + number}" for number in range(1, len(NODES) + 1))
@@ -133,7 +133,15 @@ class RealCluster(Cluster):
         """Return what is to be seen of the Pods and of Slurm's nodes."""
         pods = self.kube.kubectl("get", "pods,nset", "-A", "-o", "wide")
         events = self.kube.kubectl("get", "events", "-n", "slurm", "--sort-by=.lastTimestamp")
-        return f"{pods}\n{events[-4000:]}\n{self.slurm.sinfo('-N', '-l')}"
+        return f"{pods}\n{events[-4000:]}\n{self._logs()}\n{self.slurm.sinfo('-N', '-l')}"
+
+    def _logs(self) -> str:
+        """Return the last lines of each slurmd."""
+        of = ("logs", "-n", "slurm", "-l", SHAPE, "--prefix", "--tail=5")
+        try:
+            return self.kube.kubectl(*of)
+        except BedError as error:  # no container has started
+            return str(error)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from tests.real.testbed.bed import SLURM_DEFAULT
 from tests.real.testbed.build import build, build_kubelet
 from tests.real.testbed.errors import CannotRunError
 from tests.real.testbed.progress import Progress
-from tests.real.testbed.requirements import why_not, why_not_built
+from tests.real.testbed.requirements import why_not
 
 KUBE = cache.KUBE_VERSIONS[0]
 PLUGINS = Path("/usr/lib/cni")
@@ -36,7 +36,10 @@ def why_no_kubelets(slurm: str = SLURM_DEFAULT) -> str | None:
             return f"{command} is missing: make e2e (or apt-get install {package})"
     if not cgroups.is_v1():
         return "this machine has cgroup v2 alone; these tests make the cgroups of v1"
-    return why_not_built([cache.kubelet(KUBE), images(slurm)])
+    for artifact in (cache.kubelet(KUBE), images(slurm)):
+        if not artifact.built:
+            return f"{artifact.name} is not built: make e2e (or python -m tests.e2e)"
+    return None
 
 
 def build_all(slurm: Sequence[str], progress: Progress) -> None:

@@ -164,6 +164,10 @@ class KubeServer(KubeApi, Closing):
             "--endpoint-reconciler-type=none",
             "--enable-admission-plugins=NodeRestriction",
             "--allow-privileged=true",
+            # For `kubectl logs` and `exec`, where a real kubelet runs.
+            "--kubelet-preferred-address-types=InternalIP",
+            f"--kubelet-client-certificate={directory / 'admin.crt'}",
+            f"--kubelet-client-key={directory / 'admin.key'}",
             *self._apiserver_flags,
         )
         daemons = [self.daemons["kube-apiserver"], self.daemons["etcd"]]
