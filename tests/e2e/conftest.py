@@ -24,12 +24,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in left_out]
 
 
+def require(slurm: str) -> None:
+    """Skip if real kubelets cannot run here; in CI fail instead."""
+    if reason := why_no_kubelets(slurm):
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
+    sweep()
+
+
 @pytest.fixture(scope="session", params=SLURM_SUITES)
 def clusters(request: pytest.FixtureRequest) -> Iterator[RealCluster]:
     """One cluster for each version of Slurm."""
-    if reason := why_no_kubelets(request.param):
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
-    sweep()
+    require(request.param)
     begun = time.monotonic()
     with real_cluster(request.param) as cluster:
         print(f"{cluster.slurm.version}: the cluster is up after {time.monotonic() - begun:.1f} s")
