@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-fast coverage test-real test-chaos permissions chaos check bench testbed sim mutants mutation lock image clean
+.PHONY: help demo test test-fast coverage test-real test-chaos permissions e2e chaos check bench testbed sim mutants mutation lock image clean
 
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 # A lock names every package that is needed: pip resolves nothing, so no later release matters.
 INSTALL = -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r
@@ -56,6 +56,11 @@ test-chaos: $(READY) testbed ## inflict two minutes of random faults on real ser
 
 permissions: $(READY) testbed ## take away each permission in turn on real servers (five minutes)
 	$(BIN)/python -m pytest -m real tests/real/permissions
+
+e2e: $(READY) testbed ## run slurmd in containers of real kubelets, both versions of Slurm (twenty minutes)
+	@# It builds the kubelet and the images, and installs containerd; the tests of CI need none of them.
+	nice $(BIN)/python -m tests.e2e
+	$(BIN)/python -m pytest -m e2e tests/e2e -rP
 
 chaos: $(READY) testbed ## inflict ten minutes of random faults on real servers and two replicas
 	$(BIN)/python -m tests.chaos

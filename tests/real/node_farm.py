@@ -21,23 +21,30 @@ NODES = 6
 CONF = SlurmConf(slurmds=1, cpus=4, extra_lines=("SlurmctldParameters=enable_configless",))
 
 
-class Farm:
+class Cluster:
     """A cluster whose slurmd Pods sunk-sync makes; NodeSet `cpu` is there during a test."""
 
-    def __init__(self, bed: Bed, service: Service, pods: SlurmdPods) -> None:
-        self.kube, self.slurm, self.service, self.pods = bed.kube, bed.slurm, service, pods
+    image = "none.invalid/slurmd:1"
+
+    def __init__(self, bed: Bed, service: Service) -> None:
+        self.kube, self.slurm, self.service = bed.kube, bed.slurm, service
+
+    def slurmd(self) -> dict[str, Any]:
+        """Return the container of the template."""
+        return {
+            "name": "slurmd",
+            "image": self.image,
+            "args": ["--conf-server", f"{self.slurm.conf.address}:{self.slurm.slurmctld_port}"],
+            "resources": {"limits": {"cpu": "2", "memory": "2Gi"}, "requests": {"cpu": "100m"}},
+        }
+
+    def template(self) -> dict[str, Any]:
+        return {"containers": [self.slurmd()], "terminationGracePeriodSeconds": 1}
 
     def make(
         self, replicas: int | None, *, selector: Mapping[str, str] | None = None, **spec: Any
     ) -> None:
-        args = ["--conf-server", f"127.0.0.1:{self.slurm.slurmctld_port}"]
-        container = {
-            "name": "slurmd",
-            "image": "none.invalid/slurmd:1",
-            "args": args,
-            "resources": {"limits": {"cpu": "2", "memory": "2Gi"}, "requests": {"cpu": "100m"}},
-        }
-        pod = {"containers": [container], "terminationGracePeriodSeconds": 1}
+        pod = self.template()
         if selector is not None:
             pod["nodeSelector"] = dict(selector)
         number = {} if replicas is None else {"replicas": replicas}
@@ -93,7 +100,6 @@ class Farm:
 
     def clear(self) -> None:
         """Delete the NodeSet and wait until nothing is left."""
-        self.pods.starts = True
         for one in self.slurm.slurm_nodes():
             if "DRAIN" in one["state"] and not one["reason"].startswith("k8s:"):
                 with suppress(BedError):  # its record may go at this moment
@@ -104,6 +110,18 @@ class Farm:
     def is_empty(self) -> bool:
         sets = self.kube.rest.call("GET", PATH)["items"]
         return not (sets or self.pods_of() or self.records())
+
+
+class Farm(Cluster):
+    """A stand-in starts the slurmd of its Pods."""
+
+    def __init__(self, bed: Bed, service: Service, pods: SlurmdPods) -> None:
+        super().__init__(bed, service)
+        self.pods = pods
+
+    def clear(self) -> None:
+        self.pods.starts = True
+        super().clear()
 
 
 @contextmanager

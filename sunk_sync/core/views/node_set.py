@@ -109,11 +109,14 @@ def is_registered(slot: Slot) -> bool:
 
 
 def is_available(slot: Slot, spec: NodeSet, *, now: float) -> bool:
-    """Whether jobs can use it; sunk-sync counts the others against the budget of an update."""
+    """Whether jobs can use it; sunk-sync counts the others against the budget of an update.
+
+    After an undrain a new slurmd does not respond at first: only a read tells.
+    """
     if not is_registered(slot) or slot.pod.terminating or now < available_s(slot, spec):
         return False
     assert slot.slurm_node is not None
-    return not is_ours(slot.slurm_node)
+    return not (slot.slurm_node.assumed or is_ours(slot.slurm_node))
 
 
 def available_s(slot: Slot, spec: NodeSet) -> float:

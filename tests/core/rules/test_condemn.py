@@ -102,6 +102,7 @@ def test_a_deletion_that_a_user_asked_for_is_not_taken_back_N9() -> None:
         ([*a(0), *a(1), *a(2), *a(3, terminating=True)], set()),
         ([*a(0), *a(1), *a(2, pending_deletion=UPDATE), *a(3)], set()),
         ([*a(0), *a(1), *a(2)], set()),
+        ([*a(0), *a(1), *a(2), set_pod(3, NEW), record(3, assumed=True)], set()),
     ],
     ids=[
         "one at a time",
@@ -113,6 +114,7 @@ def test_a_deletion_that_a_user_asked_for_is_not_taken_back_N9() -> None:
         "a terminating one takes the budget",
         "one that is condemned takes the budget before it is drained",
         "one that is missing takes the budget",
+        "one that is undrained takes the budget until Slurm is read",
     ],
 )
 def test_an_update_replaces_within_its_budget_N12(rows: list[Any], expected: set[str]) -> None:

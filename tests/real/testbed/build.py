@@ -16,6 +16,7 @@ from tests.real.testbed.progress import Progress
 
 KUBE_COMMANDS = ("kube-apiserver", "kube-controller-manager", "kubectl")
 KUBE_SCHEDULER = "kube-scheduler"
+KUBELET = "kubelet"
 ETCD_PACKAGE = "go.etcd.io/etcd/server/v3"
 # Older ones cannot fetch the version of Go that a module requires.
 OLDEST_GO = (1, 21)
@@ -120,8 +121,11 @@ def _chart_jobs(progress: Progress) -> list[Job]:
 
 
 def _require_go_for(version: str | None) -> None:
-    if all(artifact.built for artifact in _go_artifacts(version)):
-        return
+    if not all(artifact.built for artifact in _go_artifacts(version)):
+        require_go()
+
+
+def require_go() -> None:
     go = shutil.which("go")
     cure = "install Go 1.21 or later and put it on PATH (Debian 13: apt-get install golang-go)"
     if go is None:
@@ -152,8 +156,22 @@ def _build_kube_scheduler(version: str, progress: Progress, part: Path) -> None:
     (part / VERSION_FILE).write_text(_first_line(part / KUBE_SCHEDULER, "--version") + "\n")
 
 
+def build_kubelet(version: str, progress: Progress) -> None:
+    """Build the kubelet of tests/e2e unless the cache has it."""
+    artifact = cache.kubelet(version)
+    if artifact.built:
+        return
+    require_go()
+
+    def make(part: Path) -> None:
+        _build_command(version, KUBELET, progress, part)
+        (part / VERSION_FILE).write_text(_first_line(part / KUBELET, "--version") + "\n")
+
+    artifact.ensure(make)
+
+
 def _build_command(version: str, command: str, progress: Progress, part: Path) -> None:
-    artifact = cache.kube(version)
+    artifact = cache.kubelet(version) if command == KUBELET else cache.kube(version)
     major, minor, _ = version.split(".")
     in_version = "k8s.io/component-base/version"
     values = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor}

@@ -114,6 +114,11 @@ def kube_scheduler(version: str) -> Artifact:
     return Artifact(f"kube-scheduler-{version}", kube(version).recipe)
 
 
+def kubelet(version: str = KUBE_VERSIONS[0]) -> Artifact:
+    """A real kubelet, for tests/e2e. It needs modules that the other servers do not have."""
+    return Artifact(f"kubelet-{version}", _module(f"kubelet-{version}"))
+
+
 def chart_tools() -> Artifact:
     """helm and kubeconform, for the tests of the chart."""
     return Artifact("chart-tools", f"{HELM_VALUES} {_module('chart-tools')}")

@@ -26,6 +26,12 @@ def make(directory: Path) -> None:
     _openssl("ec", "-in", directory / "sa.key", "-pubout", "-out", directory / "sa.pub")
 
 
+def make_node(directory: Path, name: str) -> None:
+    """Write NAME.crt and NAME.key, with which the kubelet of this Node speaks."""
+    subject = f"/O=system:nodes/CN=system:node:{name}"
+    _sign(directory, name, subject, "extendedKeyUsage=clientAuth")
+
+
 def _certificate_authority(directory: Path) -> None:
     key = directory / "ca.key"
     _key(key)

@@ -67,6 +67,11 @@ class KubeServer(KubeApi, Closing):
         )
         self.admin_kubeconfig = self._certificate_kubeconfig("admin")
 
+    def node_kubeconfig(self, name: str) -> Path:
+        """Return a kubeconfig for the kubelet of this Node, with a new certificate."""
+        certificates.make_node(self.directory, name)
+        return self._certificate_kubeconfig(name)
+
     def _certificate_kubeconfig(self, name: str) -> Path:
         files = {"client-certificate": f"{name}.crt", "client-key": f"{name}.key"}
         user = {f"{key}-data": _base64(self.directory / file) for key, file in files.items()}
@@ -159,6 +164,10 @@ class KubeServer(KubeApi, Closing):
             "--endpoint-reconciler-type=none",
             "--enable-admission-plugins=NodeRestriction",
             "--allow-privileged=true",
+            # For `kubectl logs` and `exec`, where a real kubelet runs.
+            "--kubelet-preferred-address-types=InternalIP",
+            f"--kubelet-client-certificate={directory / 'admin.crt'}",
+            f"--kubelet-client-key={directory / 'admin.key'}",
             *self._apiserver_flags,
         )
         daemons = [self.daemons["kube-apiserver"], self.daemons["etcd"]]

@@ -130,7 +130,7 @@ class Sandbox:
     def __init__(
         self, name: str, *, setup: str = "", prepare: Callable[[Path], None] | None = None
     ) -> None:
-        self._daemons: list[Daemon] = []
+        self.daemons: list[Daemon] = []
         self.directory, lock_fd = _new_directory(name)
         try:
             if prepare:
@@ -189,7 +189,7 @@ class Sandbox:
                 start_new_session=True,
             )
         daemon = Daemon(name, process, log)
-        self._daemons.append(daemon)
+        self.daemons.append(daemon)
         return daemon
 
     def close(self) -> None:
@@ -197,7 +197,7 @@ class Sandbox:
         assert self._supervisor.stdin is not None
         self._supervisor.stdin.close()
         self._supervisor.wait(CLOSE_DEADLINE_S)
-        for daemon in self._daemons:
+        for daemon in self.daemons:
             daemon.reap()
         for pipe in (self._supervisor.stdout, self._supervisor.stderr):
             if pipe is not None:

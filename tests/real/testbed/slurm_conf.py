@@ -17,6 +17,7 @@ class SlurmConf:
     whatever the machine has, and `gpus` fake devices. `partitions` replaces the default one.
     `files`: more files of /etc/slurm, by name.
     `accounting`: with slurmdbd and a MariaDB. `users`: additional names and numbers on its hosts.
+    `address`: where slurmd finds slurmctld.
     """
 
     slurmds: int = 3
@@ -25,6 +26,7 @@ class SlurmConf:
     kill_wait_s: int = 2
     gpus: int = 0
     accounting: bool = False
+    address: str = "127.0.0.1"
     users: Mapping[str, int] = field(default_factory=dict)
     extra_lines: Sequence[str] = ()
     files: Mapping[str, str] = field(default_factory=dict)
@@ -48,6 +50,7 @@ class SlurmConf:
         self, version: str, *, slurmctld_port: int, slurmd_ports: list[int], slurmdbd_port: int = 0
     ) -> str:
         lines = [
+            f"SlurmctldHost=localhost({self.address})",
             *_common(slurmctld_port, self.kill_wait_s),
             *(accounting.slurm_conf_lines(slurmdbd_port) if self.accounting else ()),
             f"NodeName=DEFAULT {self._shape()}",
@@ -85,7 +88,6 @@ class SlurmConf:
 def _common(slurmctld_port: int, kill_wait_s: int) -> list[str]:
     return [
         "ClusterName=testbed",
-        "SlurmctldHost=localhost(127.0.0.1)",
         f"SlurmctldPort={slurmctld_port}",
         "SlurmUser=slurm",
         "SlurmdUser=root",

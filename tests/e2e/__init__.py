@@ -1,0 +1,1 @@
+"""NodeSets on real kubelets: slurmd runs in containers that kubelet and containerd start."""
