@@ -1,7 +1,8 @@
 """The Pod that sunk-sync makes for a NodeSet (N1).
 
 The template of the NodeSet stays as it is. sunk-sync adds its labels, the owner, the host name, the
-subdomain, four tolerations, and the arguments -Z, -N and --conf of container slurmd.
+subdomain, four tolerations, an anti-affinity to other slurmd Pods, and the arguments -Z, -N and
+--conf of container slurmd.
 """
 
 from typing import Any
@@ -15,6 +16,11 @@ from sunk_sync.core.translate.slurmd_options import conf_of
 
 COMPONENT_LABEL = "app.kubernetes.io/component"
 SLURMD = "slurmd"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+OTHER_SLURMDS: dict[str, Any] = {
+    "labelSelector": {"matchLabels": {COMPONENT_LABEL: SLURMD}},
+    "topologyKey": "kubernetes.io/hostname",
+}
 SUBDOMAIN = "slurm-nodes"
 """The headless Service that the chart makes. Slurm has each name once, so one serves all."""
 TOLERATED = (
@@ -35,8 +41,9 @@ def slurmd_pod(spec: NodeSet, plan: Plan, *, name: str, node_name: str = "") -> 
     pod["hostname"] = name
     pod["subdomain"] = SUBDOMAIN
     pod["tolerations"] = [*(pod.get("tolerations") or ()), *_tolerations()]
+    pod["affinity"] = _apart(pod.get("affinity") or {})
     if node_name:
-        pod["affinity"] = _pinned(pod.get("affinity") or {}, node_name)
+        pod["affinity"] = _pinned(pod["affinity"], node_name)
     pod["containers"] = [_container(one, spec, plan, name) for one in pod.get("containers") or ()]
     return {
         "apiVersion": "v1",
@@ -76,6 +83,17 @@ def _owner(spec: NodeSet) -> dict[str, Any]:
     }
 
 
+def _apart(affinity: dict[str, Any]) -> dict[str, Any]:
+    """Keep other slurmd Pods off its Node: two Slurm nodes of one Node contradict each other (S16).
+
+    Neither could be drained or deleted then.
+    """
+    asked = affinity.get("podAntiAffinity") or {}
+    terms = asked.get(_REQUIRED) or []
+    others = [*terms, *([] if OTHER_SLURMDS in terms else [OTHER_SLURMDS])]
+    return {**affinity, "podAntiAffinity": {**asked, _REQUIRED: others}}
+
+
 def _pinned(affinity: dict[str, Any], node_name: str) -> dict[str, Any]:
     """Let the scheduler take this Node alone, as for the Pods of a DaemonSet.
 
@@ -83,10 +101,7 @@ def _pinned(affinity: dict[str, Any], node_name: str) -> dict[str, Any]:
     """
     field = {"key": NAME_FIELD, "operator": "In", "values": [node_name]}
     terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
-    node = {
-        **(affinity.get("nodeAffinity") or {}),
-        "requiredDuringSchedulingIgnoredDuringExecution": terms,
-    }
+    node = {**(affinity.get("nodeAffinity") or {}), _REQUIRED: terms}
     return {**affinity, "nodeAffinity": node}
 
 

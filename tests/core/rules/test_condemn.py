@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
+from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.facts import Lost
 from sunk_sync.core.model.node_set import UpdateStrategy
-from sunk_sync.core.model.node_set_actions import Condemn
+from sunk_sync.core.model.node_set_actions import Condemn, SetStatus
 from tests.kit.build import Core
 from tests.kit.node_sets import (
     LARGER,
@@ -132,6 +133,32 @@ def test_new_pods_that_do_not_become_ready_stop_the_update_N13() -> None:
     condition = wants(core)[0].conditions[-1]
     assert (condition.status, condition.reason) == ("False", "PodsNotReady")
     assert condition.message == "cpu-3: ImagePullBackOff: no such image"
+
+
+@pytest.mark.parametrize(
+    ("rows", "shown"),
+    [
+        ([record(3, "DOWN+NOT_RESPONDING", NEW)], "DOWN+DYNAMIC_NORM+NOT_RESPONDING"),
+        ([], "no node of this name"),
+    ],
+    ids=["it does not answer", "it has no record"],
+)
+def test_a_ready_pod_whose_slurmd_does_not_answer_stops_the_update_and_is_named_N13(
+    rows: list[Any], shown: str
+) -> None:
+    core = Core(NEW, *a(0), *a(1), *a(2), set_pod(3, NEW), *rows)
+    core.wait(30.0)
+    assert progressing(core).status == "True"
+    core.wait(31.0)
+    condition = progressing(core)
+    assert (condition.status, condition.reason) == ("False", "NotRegistered")
+    assert condition.message == f"cpu-3: ready, but Slurm shows {shown}"
+
+
+def progressing(core: Core) -> Condition:
+    (status,) = wants(core, SetStatus)
+    shown: tuple[Condition, ...] = status.conditions
+    return next(one for one in shown if one.type == "Progressing")
 
 
 def test_the_pods_of_a_scale_in_do_not_widen_the_budget_of_an_update_N12_N6() -> None:

@@ -1,5 +1,6 @@
 """Rows N17, N18, N20: one Pod for each Node that matches the template."""
 
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from sunk_sync.core.model.node_set import EVERY_NODE, NodeSet, UpdateStrategy
 from sunk_sync.core.model.node_set_actions import CreatePod
 from sunk_sync.core.model.pod_spec import Offer, PodSpec, Requirement, Taint, Term, Toleration
 from sunk_sync.core.translate.node_set import pod_name_on
+from sunk_sync.core.translate.slurmd_pod import OTHER_SLURMDS
 from sunk_sync.core.translate.slurmd_pod import slurmd_pod as pod_of
 from tests.kit.build import Core, deleted, node
 from tests.kit.node_sets import (
@@ -103,6 +105,33 @@ def test_the_pod_can_run_on_its_node_alone_N17() -> None:
     field = {"key": "metadata.name", "operator": "In", "values": ["a.example"]}
     assert term == {"matchFields": [field]}
     assert body["spec"]["hostname"] == "cpu-a"
+
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}
+ZONES = {"topologyKey": "zone", "labelSelector": {}}
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        ({}, {}),
+        ({"podAntiAffinity": PREFERRED}, PREFERRED),
+        ({"podAntiAffinity": {REQUIRED: [ZONES]}}, {REQUIRED: [ZONES, OTHER_SLURMDS]}),
+        ({"podAntiAffinity": {REQUIRED: [OTHER_SLURMDS]}}, {}),
+    ],
+    ids=["nothing", "preferred", "required", "the same"],
+)
+@pytest.mark.parametrize("node_name", ["", "k1"])
+def test_slurmd_pods_keep_apart_whatever_the_template_asks_for_N1(
+    asked: dict[str, Any], wanted: dict[str, Any], node_name: str
+) -> None:
+    template = json.dumps({"spec": {"containers": [], "affinity": asked}}).encode()
+    spec = node_set(1, template=template)
+    body = pod_of(spec, plan(spec), name="cpu-0", node_name=node_name)
+    found = body["spec"]["affinity"]["podAntiAffinity"]
+    assert found == {REQUIRED: [OTHER_SLURMDS], **wanted}
+    assert ("nodeAffinity" in body["spec"]["affinity"]) == bool(node_name)
 
 
 def test_a_node_gets_its_pod_once_it_matches_N17() -> None:

@@ -20,7 +20,7 @@ from sunk_sync.core.views.node_set import (
 from sunk_sync.core.views.topology_shown import topology_condition
 
 PATIENCE_S = 60.0
-"""A Pod that is not ready for so long holds the NodeSet up."""
+"""A Pod that is not ready for so long, or not registered, holds the NodeSet up."""
 NAMED = 3
 """Pods that a condition names."""
 
@@ -91,6 +91,7 @@ def _progressing(view: NodeSetView, counts: Counts, now: float) -> Condition:
         ("NameTaken", _taken(view)),
         ("InvalidRegistration", _invalid(view)),
         ("PodsNotReady", _not_ready(view, now)),
+        ("NotRegistered", _not_registered(view, now)),
         ("NoReservation", _not_reserved(view)),
     ):
         if found:
@@ -144,6 +145,20 @@ def _not_ready(view: NodeSetView, now: float) -> Troubles:
     ]
 
 
+def _not_registered(view: NodeSetView, now: float) -> Troubles:
+    """Return Pods that are ready for long, while their slurmd does not answer slurmctld."""
+    return [
+        (slot.name, f"ready, but Slurm shows {_shown(slot)}")
+        for slot in view.slots
+        if slot.pod.ready and not is_registered(slot) and now >= slot.since_s + PATIENCE_S
+    ]
+
+
+def _shown(slot: Slot) -> str:
+    record = slot.slurm_node
+    return "no node of this name" if record is None else "+".join(sorted(record.state))
+
+
 def _place(slot: Slot) -> str:
     node = slot.pod.node_name
     return f"not ready on Node {node}" if node else "no Node takes the Pod"
@@ -167,7 +182,7 @@ def _named(names: Sequence[str]) -> str:
 
 def _next_change_s(view: NodeSetView, now: float) -> float | None:
     """Return when time alone changes the status: a Pod becomes available, or is late."""
-    late = [slot.since_s + PATIENCE_S for slot in view.slots if not slot.pod.ready]
+    late = [slot.since_s + PATIENCE_S for slot in view.slots if not is_registered(slot)]
     times = [time for time in late if time > now]
     ready_s = next_available_s(view, now)
     return min(times if ready_s is None else [*times, ready_s], default=None)
