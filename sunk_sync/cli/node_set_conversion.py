@@ -27,15 +27,6 @@ POD_FIELDS = {
 """Fields of a Pod that the kind refuses → what to do instead."""
 KEPT_METADATA = ("name", "namespace", "labels", "annotations")
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-ONE_A_NODE = {
-    "requiredDuringSchedulingIgnoredDuringExecution": [
-        {
-            "labelSelector": {"matchLabels": {COMPONENT: SLURMD}},
-            "topologyKey": "kubernetes.io/hostname",
-        }
-    ]
-}
-"""The other operators put at most one slurmd Pod on a Node."""
 
 
 class Field(Struct, frozen=True):
@@ -102,12 +93,6 @@ class Conversion:
                 self.leave(f"{path}.{name}", instead)
         if self.pod.pop("restartPolicy", "Always") != "Always":
             self.leave(f"{path}.restartPolicy", "it is always Always")
-
-    def one_pod_a_node(self) -> None:
-        """Keep slurmd Pods apart, as the other operator did without a word in the manifest."""
-        affinity = dict(self.pod.get("affinity") or {})
-        affinity.setdefault("podAntiAffinity", ONE_A_NODE)
-        self.pod["affinity"] = affinity
 
     def result(self) -> Object:
         self._check_name()

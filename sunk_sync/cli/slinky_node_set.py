@@ -38,10 +38,7 @@ PARTITION = (
 
 
 def slinky_node_set(source: Object) -> Conversion:
-    conversion = convert(source, FIELDS)
-    if not mapping(source.get("spec")).get("oversubscribeNode"):
-        conversion.one_pod_a_node()
-    return conversion
+    return convert(source, FIELDS)
 
 
 def _template(conversion: Conversion, field: Field) -> None:
@@ -200,7 +197,7 @@ FIELDS: Mapping[str, Take] = {
     "pruneSlurmNodeRecords": without(
         "sunk-sync deletes the record in Slurm once the Pod is gone for good"
     ),
-    "oversubscribeNode": lambda *_: None,
+    "oversubscribeNode": without("a Node has one Slurm node: sunk-sync keeps slurmd Pods apart"),
     "taintKubeNodes": without("taint the Nodes yourself, and tolerate it in the template"),
 }
 """Field of the spec → how it is taken, in this order."""

@@ -37,10 +37,11 @@ def from_text(tmp_path: Path, text: str) -> tuple[int, dict[str, Any], dict[str,
     return converted(file)
 
 
-def test_a_plain_slinky_node_set_is_taken_over_whole() -> None:
+def test_a_plain_slinky_node_set_is_taken_over_but_for_two_pods_on_one_node() -> None:
     """Field by field; what the API server added is dropped in silence."""
     _, found, left, _ = converted(FOLDER / "slinky.yaml")
-    assert left["debug"] == []
+    (apart,) = left["debug"]
+    assert apart.startswith("spec.oversubscribeNode: a Node has one Slurm node")
     assert found["debug"] == {
         "apiVersion": "sunk-sync.dev/v1alpha1",
         "kind": "NodeSet",
@@ -135,15 +136,8 @@ def test_the_older_version_and_values_that_do_not_fit() -> None:
     assert found["old"]["spec"]["extraConf"] == "CpuSpecList=0-1"
 
 
-def test_pods_stay_one_a_node_as_the_other_operator_kept_them() -> None:
-    """Slinky does so unless oversubscribeNode is true; SUNK always, by one Pod for each Node."""
-    _, slinky, _, _ = converted(FOLDER / "slinky.yaml")
+def test_sunk_s_node_sets_have_one_pod_for_each_node() -> None:
     _, sunk, _, _ = converted(FOLDER / "sunk.yaml")
-    apart = {
-        name: "podAntiAffinity" in one["spec"]["template"]["spec"].get("affinity", {})
-        for name, one in slinky.items()
-    }
-    assert apart == {"debug": False, "gpu": True, "old": True}
     assert {one["spec"]["scalingMode"] for one in sunk.values()} == {"DaemonSet"}
     assert "nodeAffinity" in sunk["h100"]["spec"]["template"]["spec"]["affinity"]
 
