@@ -155,6 +155,13 @@ def test_a_ready_pod_whose_slurmd_does_not_answer_stops_the_update_and_is_named_
     assert condition.message == f"cpu-3: ready, but Slurm shows {shown}"
 
 
+def test_a_pod_whose_older_record_has_jobs_is_no_trouble_N13() -> None:
+    spec = node_set(1, registration=LARGER)
+    core = Core(spec, set_pod(0, spec), record(0, "MIXED+DRAIN", node_set(1)))
+    core.wait(600.0)
+    assert progressing(core).status == "True"
+
+
 def progressing(core: Core) -> Condition:
     (status,) = wants(core, SetStatus)
     shown: tuple[Condition, ...] = status.conditions

@@ -146,11 +146,15 @@ def _not_ready(view: NodeSetView, now: float) -> Troubles:
 
 
 def _not_registered(view: NodeSetView, now: float) -> Troubles:
-    """Return Pods that are ready for long, while their slurmd does not answer slurmctld."""
+    """Return Pods that are ready for long, while their slurmd does not answer slurmctld.
+
+    A stale one waits for its jobs, perhaps for days: that is no trouble.
+    """
+    silent = [slot for slot in view.slots if not (is_registered(slot) or slot.stale)]
     return [
         (slot.name, f"ready, but Slurm shows {_shown(slot)}")
-        for slot in view.slots
-        if slot.pod.ready and not is_registered(slot) and now >= slot.since_s + PATIENCE_S
+        for slot in silent
+        if slot.pod.ready and now >= slot.since_s + PATIENCE_S
     ]
 
 
