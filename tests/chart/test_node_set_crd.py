@@ -294,6 +294,7 @@ def test_the_defaults_are_those_of_the_product(server: KubeServer, made: str) ->
     stored = server.rest.call("GET", f"{node_sets.path()}/{made}")["spec"]
     assert {name: stored[name] for name in stored if name not in ("template", "replicas")} == {
         "scalingMode": "StatefulSet",
+        "lock": True,
         "ordinalPadding": 0,
         "weight": 1,
         "minReadySeconds": 0,
