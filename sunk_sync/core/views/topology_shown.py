@@ -1,12 +1,9 @@
 """What the condition TopologyInSync of a NodeSet says (T3, T5)."""
 
-from collections.abc import Sequence
-
 from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.translate.shortened import shortened
 from sunk_sync.core.views.node_set import NodeSetView, is_registered
 
-NAMED = 3
-"""Pods that the condition names."""
 TYPE = "TopologyInSync"
 
 
@@ -24,11 +21,6 @@ def topology_condition(view: NodeSetView) -> Condition | None:
     lost = [name for name, place in shown.items() if not (place or "").startswith(above)]
     if lost:
         labels = ", ".join(dict.fromkeys(asked.labels))
-        message = f"{_named(lost)}: no place under {asked.under}. Their Nodes need {labels}"
+        message = f"{shortened(lost)}: no place under {asked.under}. Their Nodes need {labels}"
         return Condition(TYPE, "False", "NoPlace", message)
     return Condition(TYPE, "True", "InSync", f"{len(shown)} Slurm nodes have their place")
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more

@@ -9,6 +9,7 @@ from sunk_sync.core.model.node_set import Counts, NodeSet
 from sunk_sync.core.model.node_set_actions import SetStatus
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.node_states import is_drained
+from sunk_sync.core.translate.shortened import shortened
 from sunk_sync.core.views.node_set import (
     NodeSetView,
     Slot,
@@ -21,8 +22,6 @@ from sunk_sync.core.views.topology_shown import topology_condition
 
 PATIENCE_S = 60.0
 """A Pod that is not ready for so long, or not registered, holds the NodeSet up."""
-NAMED = 3
-"""Pods that a condition names."""
 
 
 def tally(view: NodeSetView, _: Configuration, now: float) -> Ruling:
@@ -96,7 +95,7 @@ def _progressing(view: NodeSetView, counts: Counts, now: float) -> Condition:
     ):
         if found:
             names = [name for name, _ in found]
-            return Condition("Progressing", "False", reason, f"{_named(names)}: {found[0][1]}")
+            return Condition("Progressing", "False", reason, f"{shortened(names)}: {found[0][1]}")
     outdated = counts.replicas - counts.updated
     if counts.replicas == counts.desired == counts.available and not outdated:
         return Condition("Progressing", "True", "Complete", "nothing is left to do")
@@ -177,11 +176,6 @@ def _work(spec: NodeSet, counts: Counts, outdated: int) -> str:
     ]
     texts = [f"{number} Pods {what}" for number, what in parts if number > 0]
     return ", ".join(texts) or f"waiting until Pods are ready for {spec.min_ready_s:g} s"
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(names[:NAMED]) + more
 
 
 def _next_change_s(view: NodeSetView, now: float) -> float | None:
