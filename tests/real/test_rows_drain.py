@@ -17,26 +17,6 @@ UNSEEN = {"slurm_poll_interval": "120s"}
 unseen = with_settings(**UNSEEN)
 
 
-def test_one_listing_precedes_more_than_50_drains_S0(stage: Stage, serve: Serve) -> None:
-    hosts = stage.crowd
-    assert len(hosts) == 60
-    eventually(lambda: all(host.free and host.mark for host in hosts), "60 free, with marks")
-    stage.quit()
-    for host in hosts:
-        host.cordon()
-    try:
-        service = serve(log_level="debug", **UNSEEN)
-        eventually(lambda: all(host.drained_as(CORDONED) for host in hosts), "60 drained")
-        lines = service.lines("request", host="slurm")
-        calls = [(one["method"], one["path"]) for one in lines if "node" in one["path"]]
-    finally:
-        for host in hosts:
-            host.uncordon()
-    eventually(lambda: all(host.free for host in hosts), "60 lifted")
-    get, post = (("GET", "/slurm/nodes/"), ("POST", "/slurm/nodes/"))
-    assert calls[: calls.index(post) + 1] == [get, get, post]
-
-
 @unseen
 def test_a_human_drain_seen_only_by_the_last_read_is_kept_S0(service: Service, host: Host) -> None:
     host.update(state="drain", reason="fan broken")

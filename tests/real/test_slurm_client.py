@@ -82,6 +82,11 @@ async def connected(
         await client.aclose()
 
 
+crowd = for_each_slurm(
+    lambda version: SlurmServer(version, SlurmConf(slurmds=1, external_nodes=60)), kube=None
+)
+
+
 own_server = for_each_slurm(
     lambda version: SlurmServer(version, SlurmConf(slurmds=2)), scope="function", kube=None
 )
@@ -238,6 +243,17 @@ async def test_many_drains_with_one_reason_are_one_request(slurm: SlurmServer) -
         assert [each.path for each in heard if each.method == "POST"] == ["/slurm/nodes/"]
         await do(client, *(Undrain(name, LIFTED) for name in names))
     slurm.wait_until_idle()
+
+
+async def test_one_listing_precedes_more_than_50_drains_S0(crowd: SlurmServer) -> None:
+    names = crowd.conf.external_names
+    heard: list[Exchange] = []
+    async with connected(crowd, heard=heard) as client:
+        outcomes = await do(client, *(Drain(name, CORDONED) for name in names))
+        assert [type(outcome) for outcome in outcomes] == [Done] * 60
+        asked = [(each.method, each.path) for each in heard if "node" in each.path]
+        assert asked == [("GET", "/slurm/nodes/"), ("POST", "/slurm/nodes/")]
+        await do(client, *(Undrain(name, LIFTED) for name in names))
 
 
 async def test_the_configuration_of_slurmctld_is_read(
