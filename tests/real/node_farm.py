@@ -87,7 +87,9 @@ class Cluster:
         return sizes == [memory_mib] * number and self.is_available(number)
 
     def job(self, job_id: str) -> Mapping[str, Any]:
-        (job,) = self.slurm.rest.call("GET", self.slurm.path(f"job/{job_id}"))["jobs"]
+        # The number of an array returns all its tasks.
+        jobs = self.slurm.rest.call("GET", self.slurm.path(f"job/{job_id}"))["jobs"]
+        (job,) = (job for job in jobs if str(job["job_id"]) == job_id)
         return dict(job)
 
     def status(self) -> Mapping[str, Any]:
