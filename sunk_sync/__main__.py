@@ -22,16 +22,17 @@ INTERRUPTED = 128 + 2
 COMMANDS = {
     "run": "keep Slurm and Kubernetes in sync until stopped",
     "doctor": "check both sides and name each problem with its remedy; write nothing",
-    "explain": "explain the decision about a host, Pod or job in one sentence",
+    "explain": "explain one object: both sides' facts, the decision, and what would change it",
     "diff": "compare the state sunk-sync knows with the state of both sides",
     "convert-nodeset": "print NodeSets of Slinky or SUNK as NodeSets of sunk-sync",
     "demo": "show sunk-sync with embedded servers and a live view; no cluster needed",
 }
-POSITIONAL = {"explain": " (host|pod|job) NAME", "convert-nodeset": " FILE"}
+POSITIONAL = {"explain": " (host|pod|job|gang|nodeset) NAME", "convert-nodeset": " FILE"}
 NOT_YET = {
-    "explain": "explain comes with a later release; the log line of each write has its cause",
     "diff": "diff comes with a later release; doctor compares the names of both sides today",
 }
+KINDS = ("host", "pod", "job", "gang", "nodeset")
+EXPLAIN_FLAGS = {"--json": True, "--watch": True}
 DEMO_FLAGS = {"--once": True, "--seed": False}
 """Each flag, and whether it is a switch."""
 SEED_DIGITS_MAX = 18
@@ -105,7 +106,17 @@ def _demo(parsed: argparse.Namespace, unknown: Sequence[str]) -> int:
 def _with_settings(parsed: argparse.Namespace, known: Container[str], mistakes: list[str]) -> int:
     from sunk_sync.settings import sources
 
-    flags = {key: value for key, value in vars(parsed).items() if f"--{key}" in known}
+    own = EXPLAIN_FLAGS if parsed.command == "explain" else {}
+    mistakes += [
+        f"{flag}: a switch takes =true or =false"
+        for flag in own
+        if getattr(parsed, flag[2:], "true") not in ("true", "false")
+    ]
+    flags = {
+        key: value
+        for key, value in vars(parsed).items()
+        if f"--{key}" in known and f"--{key}" not in own
+    }
     mistakes += [f"--{key}: needs a value" for key, value in flags.items() if value == _NO_VALUE]
     flags = {key: value for key, value in flags.items() if value != _NO_VALUE}
     try:
@@ -114,7 +125,26 @@ def _with_settings(parsed: argparse.Namespace, known: Container[str], mistakes: 
         mistakes += error.mistakes
     if mistakes:
         return _complain(mistakes, parsed.command)
+    if parsed.command == "explain":
+        return _explain(parsed, settings)
     return _doctor(settings) if parsed.command == "doctor" else _run(settings)
+
+
+def _explain(parsed: argparse.Namespace, settings: "Settings") -> int:
+    from sunk_sync.cli.explain import Question, explain
+
+    question = Question(
+        kind=parsed.kind,
+        name=parsed.name,
+        address=settings.operators_bind_address,
+        form="json" if _is_on(parsed, "json") else "text",
+        watch=_is_on(parsed, "watch"),
+    )
+    return explain(question)
+
+
+def _is_on(parsed: argparse.Namespace, switch: str) -> bool:
+    return bool(getattr(parsed, switch, "false") == "true")
 
 
 def _run(settings: "Settings") -> int:
@@ -149,7 +179,7 @@ def _parser(command: str) -> tuple[_Parser, Mapping[str, bool]]:
     for name, text in COMMANDS.items():
         sub = _add_command(commands, name, text)
         if name == command and name != "convert-nodeset":
-            flags = _add_demo_flags(sub) if name == "demo" else _add_settings(sub)
+            flags = _add_flags(name, sub)
     return parser, flags
 
 
@@ -169,13 +199,31 @@ def _add_command(
     if name == "convert-nodeset":
         sub.add_argument("file", metavar="FILE", help="YAML, several documents; - is stdin")
     elif what:
-        sub.add_argument("kind", choices=("host", "pod", "job"))
-        sub.add_argument("name", metavar="NAME", help="of a Pod: NAMESPACE/NAME")
+        sub.add_argument("kind", choices=KINDS)
+        sub.add_argument("name", metavar="NAME", help="of a Pod, gang or NodeSet: NAMESPACE/NAME")
     return sub
 
 
 def _wide(prog: str) -> argparse.HelpFormatter:
     return argparse.HelpFormatter(prog, max_help_position=40)
+
+
+def _add_flags(command: str, parser: argparse.ArgumentParser) -> Mapping[str, bool]:
+    if command == "demo":
+        return _add_demo_flags(parser)
+    own = _add_explain_flags(parser) if command == "explain" else {}
+    return {**own, **_add_settings(parser)}
+
+
+def _add_explain_flags(parser: argparse.ArgumentParser) -> Mapping[str, bool]:
+    for flag, text in (
+        ("--json", "print JSON (version 1) instead of text"),
+        ("--watch", "ask every second and print each answer that differs"),
+    ):
+        parser.add_argument(
+            flag, default=argparse.SUPPRESS, metavar="true|false", help=f"{text} (default: false)"
+        )
+    return EXPLAIN_FLAGS
 
 
 def _add_demo_flags(parser: argparse.ArgumentParser) -> Mapping[str, bool]:

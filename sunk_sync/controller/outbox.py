@@ -119,6 +119,12 @@ class Outbox:
         else:
             del self._targets[key]
 
+    def states_of(self, key: tuple[str, str]) -> Sequence[tuple[Action, str]]:
+        """Return the desired writes of the key, each with how far it is."""
+        slots = [self._slots.get(target) for target in self._targets.get(key, ())]
+        now = self.clock()
+        return [(one.desired, one.says(now)) for one in slots if one and one.desired is not None]
+
     def stands(self, action: SubmitJob) -> bool:
         """Return whether this submission is still desired.
 

@@ -19,8 +19,10 @@ from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient, Backoff
 from sunk_sync.kube.api.client import KubeClient
 from sunk_sync.server.metrics_server import Monitored, serve
+from sunk_sync.server.operators import Operators
 from sunk_sync.server.tokens import KeyFileError, read_key
 from sunk_sync.service import gc_pauses
+from sunk_sync.service.explanation import Explainer
 from sunk_sync.service.health import Health
 from sunk_sync.service.hooks_key import kept_key
 from sunk_sync.service.leadership import Leadership, own_address
@@ -199,6 +201,7 @@ class Service:
         self.health.loop, self.health.reconciler = parts.loop, parts.reconciler
         async with AsyncExitStack() as hooks:
             address = await self._open_hooks(hooks, parts, kube)
+            await self._open_operators(hooks, parts)
             async with anyio.create_task_group() as election:
                 if self._leadership is not None:
                     election.start_soon(self._take_part, self._leadership, parts, address)
@@ -243,6 +246,14 @@ class Service:
         self.telemetry.hooks.waiting(lambda: parts.hooks.calls.waiting)
         self.log.info("hooks server open", address=bound, url=self.settings.hooks_url)
         return own_address(bound, address, kubernetes=kube.address)
+
+    async def _open_operators(self, stack: AsyncExitStack, parts: Parts) -> None:
+        address = self.settings.operators_bind_address
+        if address is None:
+            return
+        explainer = Explainer(parts.loop, parts.outbox, clock=self.clock)
+        bound = await stack.enter_async_context(Operators(explainer.explain).serve(address))
+        self.log.info("operators server open", address=bound)
 
     async def _run_parts(self, parts: Parts, slurm: SlurmClient) -> None:
         async with anyio.create_task_group() as tasks:
