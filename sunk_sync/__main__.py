@@ -1,4 +1,4 @@
-"""The command line: run, demo, diff, explain, doctor, convert-nodeset.
+"""The command line: run, demo, explain, diff, status, doctor, convert-nodeset.
 
 Exit code 0: no problem. 1: problem found. 2: could not check, or bad usage. Costly modules are
 imported where they are used, so that --help and usage errors are fast.
@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Container, Mapping, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from sunk_sync.telemetry import version
 
@@ -23,16 +23,24 @@ COMMANDS = {
     "run": "keep Slurm and Kubernetes in sync until stopped",
     "doctor": "check both sides and name each problem with its remedy; write nothing",
     "explain": "explain one object: both sides' facts, the decision, and what would change it",
-    "diff": "compare the state sunk-sync knows with the state of both sides",
+    "diff": "list in what both sides differ from each other or from what sunk-sync wants",
+    "status": "show in ten lines whether sunk-sync works, and what waits",
     "convert-nodeset": "print NodeSets of Slinky or SUNK as NodeSets of sunk-sync",
     "demo": "show sunk-sync with embedded servers and a live view; no cluster needed",
 }
 POSITIONAL = {"explain": " (host|pod|job|gang|nodeset) NAME", "convert-nodeset": " FILE"}
-NOT_YET = {
-    "diff": "diff comes with a later release; doctor compares the names of both sides today",
-}
 KINDS = ("host", "pod", "job", "gang", "nodeset")
-EXPLAIN_FLAGS = {"--json": True, "--watch": True}
+QUESTIONS: Mapping[str, Mapping[str, bool]] = {
+    "explain": {"--json": True, "--watch": True},
+    "diff": {"--json": True, "--older-than": False},
+    "status": {"--json": True},
+}
+"""Commands that ask the running service: their flags besides the settings; is it a switch?"""
+FLAG_TEXTS = {
+    "--json": "print JSON (version 1) instead of text (default: false)",
+    "--watch": "ask every second and print each answer that differs (default: false)",
+    "--older-than": "exit code 1 if a difference is older (default: 1m)",
+}
 DEMO_FLAGS = {"--once": True, "--seed": False}
 """Each flag, and whether it is a switch."""
 SEED_DIGITS_MAX = 18
@@ -68,9 +76,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _command(given: list[str], command: str) -> int:
     parser, switches = _parser(command)
     parsed, unknown = parser.parse_known_args(_spelled_out(given, switches))
-    if parsed.command in NOT_YET and not unknown:
-        print(f"sunk-sync {parsed.command}: not yet: {NOT_YET[parsed.command]}", file=sys.stderr)
-        return CANNOT
     if parsed.command == "convert-nodeset":
         return _convert(parsed, unknown)
     if parsed.command == "demo":
@@ -106,45 +111,58 @@ def _demo(parsed: argparse.Namespace, unknown: Sequence[str]) -> int:
 def _with_settings(parsed: argparse.Namespace, known: Container[str], mistakes: list[str]) -> int:
     from sunk_sync.settings import sources
 
-    own = EXPLAIN_FLAGS if parsed.command == "explain" else {}
-    mistakes += [
-        f"{flag}: a switch takes =true or =false"
-        for flag in own
-        if getattr(parsed, flag[2:], "true") not in ("true", "false")
-    ]
-    flags = {
-        key: value
-        for key, value in vars(parsed).items()
-        if f"--{key}" in known and f"--{key}" not in own
-    }
-    mistakes += [f"--{key}: needs a value" for key, value in flags.items() if value == _NO_VALUE]
-    flags = {key: value for key, value in flags.items() if value != _NO_VALUE}
+    given = {key: value for key, value in vars(parsed).items() if f"--{key}" in known}
+    mistakes += [f"--{key}: needs a value" for key, value in given.items() if value == _NO_VALUE]
+    given = {key: value for key, value in given.items() if value != _NO_VALUE}
+    own = {flag: given.pop(flag[2:]) for flag in _own_flags(parsed.command) if flag[2:] in given}
+    mistakes += _misused(own)
     try:
-        settings = sources.load(flags, os.environ, sources.own_namespace())
+        settings = sources.load(given, os.environ, sources.own_namespace())
     except sources.SettingsError as error:
         mistakes += error.mistakes
     if mistakes:
         return _complain(mistakes, parsed.command)
-    if parsed.command == "explain":
-        return _explain(parsed, settings)
+    if parsed.command in QUESTIONS:
+        return _ask(parsed, own, settings)
     return _doctor(settings) if parsed.command == "doctor" else _run(settings)
 
 
-def _explain(parsed: argparse.Namespace, settings: "Settings") -> int:
+def _own_flags(command: str) -> Mapping[str, bool]:
+    return QUESTIONS.get(command, {})
+
+
+def _misused(own: Mapping[str, str]) -> list[str]:
+    """Return the mistakes in the flags that are no settings."""
+    mistakes = [
+        f"{flag}: a switch takes =true or =false"
+        for flag, value in own.items()
+        if flag in ("--json", "--watch") and value not in ("true", "false")
+    ]
+    if "--older-than" in own:
+        from sunk_sync.settings.types import parse_duration
+
+        try:
+            parse_duration(own["--older-than"])
+        except ValueError as error:
+            mistakes.append(f"--older-than: {error}")
+    return mistakes
+
+
+def _ask(parsed: argparse.Namespace, own: Mapping[str, str], settings: "Settings") -> int:
     from sunk_sync.cli.explain import Question, explain
+    from sunk_sync.cli.overview import diff, status
+    from sunk_sync.settings.types import parse_duration
 
-    question = Question(
-        kind=parsed.kind,
-        name=parsed.name,
-        address=settings.operators_bind_address,
-        form="json" if _is_on(parsed, "json") else "text",
-        watch=_is_on(parsed, "watch"),
-    )
-    return explain(question)
-
-
-def _is_on(parsed: argparse.Namespace, switch: str) -> bool:
-    return bool(getattr(parsed, switch, "false") == "true")
+    address = settings.operators_bind_address
+    form: Literal["text", "json"] = "json" if own.get("--json") == "true" else "text"
+    if parsed.command == "status":
+        return status(address, form=form)
+    if parsed.command == "diff":
+        bound_s = parse_duration(own.get("--older-than", "1m"))
+        return diff(address, older_than_s=bound_s, form=form)
+    watch = own.get("--watch") == "true"
+    kind, name = parsed.kind, parsed.name
+    return explain(Question(kind=kind, name=name, address=address, form=form, watch=watch))
 
 
 def _run(settings: "Settings") -> int:
@@ -211,19 +229,21 @@ def _wide(prog: str) -> argparse.HelpFormatter:
 def _add_flags(command: str, parser: argparse.ArgumentParser) -> Mapping[str, bool]:
     if command == "demo":
         return _add_demo_flags(parser)
-    own = _add_explain_flags(parser) if command == "explain" else {}
-    return {**own, **_add_settings(parser)}
+    return {**_add_own_flags(command, parser), **_add_settings(parser)}
 
 
-def _add_explain_flags(parser: argparse.ArgumentParser) -> Mapping[str, bool]:
-    for flag, text in (
-        ("--json", "print JSON (version 1) instead of text"),
-        ("--watch", "ask every second and print each answer that differs"),
-    ):
+def _add_own_flags(command: str, parser: argparse.ArgumentParser) -> Mapping[str, bool]:
+    own = _own_flags(command)
+    for flag, switch in own.items():
+        shown = "true|false" if switch else "DURATION"
         parser.add_argument(
-            flag, default=argparse.SUPPRESS, metavar="true|false", help=f"{text} (default: false)"
+            flag,
+            dest=flag[2:],
+            default=argparse.SUPPRESS,
+            metavar=shown,
+            help=FLAG_TEXTS[flag],
         )
-    return EXPLAIN_FLAGS
+    return own
 
 
 def _add_demo_flags(parser: argparse.ArgumentParser) -> Mapping[str, bool]:

@@ -10,15 +10,14 @@ import httpx
 import msgspec
 from msgspec import Struct
 
+from sunk_sync.cli.service_client import CANNOT, CannotAskError, ago, ask, connection
 from sunk_sync.core.explain.account import Fact, Unknown
-from sunk_sync.service.explanation import VERSION, Explanation
+from sunk_sync.service.explanation import Explanation
 from sunk_sync.settings.types import Address
 
-TIMEOUT_S = 10.0
 WATCH_EVERY_S = 1.0
 WIDTH = 12
 """Of the column with the names of the parts."""
-CANNOT = 2
 NOT_FOUND = 1
 
 
@@ -32,10 +31,6 @@ class Question(Struct, frozen=True, kw_only=True):
     """Ask every second, and print each answer that differs."""
 
 
-class CannotAskError(Exception):
-    """The service cannot be asked; the text says what to do."""
-
-
 def explain(
     question: Question,
     *,
@@ -45,12 +40,12 @@ def explain(
 ) -> int:
     """Print the answer. Return 0; 1: no such object; 2: the service cannot be asked."""
     try:
-        with httpx.Client(timeout=TIMEOUT_S, trust_env=False) as client:
-            answer = ask(client, question)
+        with connection() as client:
+            answer = _ask(client, question)
             code = _print(answer, question, out=out, errors=errors)
             while question.watch and code == 0:
                 sleep(WATCH_EVERY_S)
-                before, answer = answer, ask(client, question)
+                before, answer = answer, _ask(client, question)
                 if _said(before) != _said(answer):
                     code = _print(answer, question, out=out, errors=errors)
             return code
@@ -59,34 +54,9 @@ def explain(
         return CANNOT
 
 
-def ask(client: httpx.Client, question: Question) -> Explanation | Unknown:
-    """Raises CannotAskError."""
-    address = question.address
-    if address is None:
-        raise CannotAskError("--operators-bind-address is empty, so the service cannot be asked")
+def _ask(client: httpx.Client, question: Question) -> Explanation | Unknown:
     path = f"/v1/explain/{question.kind}/{quote(question.name, safe='/')}"
-    try:
-        response = client.get(f"http://{address}{path}")
-    except httpx.HTTPError as error:
-        raise CannotAskError(
-            f"nothing answers at {address}: {error}. Ask where sunk-sync runs: "
-            "kubectl -n NAMESPACE exec deploy/sunk-sync -- sunk-sync explain …"
-        ) from error
-    return _read(response, address)
-
-
-def _read(response: httpx.Response, address: Address) -> Explanation | Unknown:
-    try:
-        if response.status_code == httpx.codes.OK:
-            answer = msgspec.json.decode(response.content, type=Explanation)
-            if answer.version != VERSION:
-                raise CannotAskError(f"the service at {address} is of another version")
-            return answer
-        if response.status_code == httpx.codes.NOT_FOUND:
-            return msgspec.json.decode(response.content, type=Unknown)
-    except msgspec.DecodeError as error:
-        raise CannotAskError(f"{address} is no operators server of sunk-sync: {error}") from error
-    raise CannotAskError(f"{address} answered {response.status_code}: {response.text[:200]}")
+    return ask(client, question.address, path, wanted=Explanation, missing=Unknown)
 
 
 def _said(answer: Explanation | Unknown) -> object:
@@ -121,7 +91,7 @@ def lines(answer: Explanation) -> Iterator[str]:
     yield from _part("writes", [f"{one.write}: {one.state}" for one in answer.writes] or ["none"])
     yield from _part("to change", answer.cures)
     yield from _part(
-        "history", [f"{one.at[11:19]} ({_ago(one.ago_s)} ago) {one.what}" for one in answer.history]
+        "history", [f"{one.at[11:19]} ({ago(one.ago_s)} ago) {one.what}" for one in answer.history]
     )
     yield from _part("see also", [", ".join(answer.see)] if answer.see else [])
     yield from _part("note", [answer.standby] if answer.standby else [])
@@ -139,13 +109,6 @@ def _fact(fact: Fact) -> str:
 def _ages(fact: Fact) -> str:
     if fact.read_s is None:
         return ""
-    read = "watched" if fact.read_s == 0 else f"read {_ago(fact.read_s)} ago"
-    same = "" if fact.unchanged_s is None else f", the same for {_ago(fact.unchanged_s)}"
+    read = "watched" if fact.read_s == 0 else f"read {ago(fact.read_s)} ago"
+    same = "" if fact.unchanged_s is None else f", the same for {ago(fact.unchanged_s)}"
     return f"  [{read}{same}]"
-
-
-def _ago(seconds: float) -> str:
-    for unit_s, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
-        if seconds >= 2 * unit_s:
-            return f"{seconds / unit_s:.0f} {unit}"
-    return f"{seconds:.1f} s"

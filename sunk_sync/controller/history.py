@@ -52,6 +52,13 @@ class History:
         record = self._records.get(key)
         return () if record is None else tuple(record.last)
 
+    def since_s(self, key: Key, kept: Kept, *, now: float) -> float:
+        """Return since when this write is held back for this reason, as far as is known."""
+        return min(
+            (one.at_s for one in self.of(key) if _is_same(one.what, kept)),
+            default=now,
+        )
+
     def _note(self, key: Key, what: str | Kept | Outcome, *, now: float) -> _Record:
         record = self._records.pop(key, None) or _Record(NOTHING.because, deque(maxlen=KEPT))
         record.last.append(Happening(now, what))
@@ -59,3 +66,7 @@ class History:
         if len(self._records) > KEYS_MAX:
             del self._records[next(iter(self._records))]
         return record
+
+
+def _is_same(what: str | Kept | Outcome, kept: Kept) -> bool:
+    return isinstance(what, Kept) and (what.action, what.why) == (kept.action, kept.why)

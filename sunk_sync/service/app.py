@@ -19,13 +19,14 @@ from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient, Backoff
 from sunk_sync.kube.api.client import KubeClient
 from sunk_sync.server.metrics_server import Monitored, serve
-from sunk_sync.server.operators import Operators
+from sunk_sync.server.operators import Operators, Questions
 from sunk_sync.server.tokens import KeyFileError, read_key
 from sunk_sync.service import gc_pauses
 from sunk_sync.service.explanation import Explainer
 from sunk_sync.service.health import Health
 from sunk_sync.service.hooks_key import kept_key
 from sunk_sync.service.leadership import Leadership, own_address
+from sunk_sync.service.overview import Overview
 from sunk_sync.service.user_policy import PolicyWatch
 from sunk_sync.service.wiring import (
     ALONE,
@@ -252,7 +253,9 @@ class Service:
         if address is None:
             return
         explainer = Explainer(parts.loop, parts.outbox, clock=self.clock)
-        bound = await stack.enter_async_context(Operators(explainer.explain).serve(address))
+        overview = Overview(parts.loop, parts.outbox, self.health, clock=self.clock)
+        questions = Questions(explainer.explain, overview.differences, overview.status)
+        bound = await stack.enter_async_context(Operators(questions).serve(address))
         self.log.info("operators server open", address=bound)
 
     async def _run_parts(self, parts: Parts, slurm: SlurmClient) -> None:

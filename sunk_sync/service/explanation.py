@@ -74,7 +74,7 @@ class Explainer:
 
     def _completed(self, account: Account) -> Explanation:
         return Explanation(
-            at=_utc(self._wall()),
+            at=utc(self._wall()),
             kind=account.kind,
             name=account.name,
             decision=account.decision,
@@ -88,7 +88,7 @@ class Explainer:
         )
 
     def _writes(self, account: Account) -> tuple[Write, ...]:
-        sent = dict(self._outbox.states_of(account.key))
+        sent = {one.action: one.says for one in self._outbox.states_of(account.key)}
         held = {one.action: f"held back: {one.why}" for one in account.held}
         return tuple(
             Write(_short(phrase(action)), held.get(action) or sent.get(action) or "not yet decided")
@@ -97,7 +97,7 @@ class Explainer:
 
     def _event(self, happening: Happening) -> Event:
         ago_s = max(0.0, self._clock() - happening.at_s)
-        return Event(_utc(self._wall() - ago_s), round(ago_s, 3), _short(_in_words(happening)))
+        return Event(utc(self._wall() - ago_s), round(ago_s, 3), _short(_in_words(happening)))
 
 
 def _in_words(happening: Happening) -> str:
@@ -116,5 +116,6 @@ def _short(text: str) -> str:
     return text if len(text) <= TEXT_MAX else f"{text[: TEXT_MAX - 1]}…"
 
 
-def _utc(second: float) -> str:
+def utc(second: float) -> str:
+    """Return Unix seconds as RFC 3339."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))

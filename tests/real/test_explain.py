@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from sunk_sync.cli.explain import Question, explain
-from sunk_sync.settings.types import parse_loopback
+from sunk_sync.cli.overview import diff, status
+from sunk_sync.settings.types import Address, parse_loopback
 from tests.real.conftest import Serve, with_settings
 from tests.real.service import Service
 from tests.real.stage import Host, Stage, eventually
@@ -16,11 +17,14 @@ from tests.real.workloads import PodStage, workload_spec
 pytestmark = [pytest.mark.real]
 
 
+def address_of(service: Service) -> Address | None:
+    (line,) = service.lines("operators server open", since=service.begun)[-1:]
+    return parse_loopback(line["address"])
+
+
 def asked(service: Service, kind: str, name: str) -> dict[str, Any]:
     """Return the JSON of the command, which also prints its text for a reader of the test."""
-    (line,) = service.lines("operators server open", since=service.begun)[-1:]
-    out = io.StringIO()
-    address = parse_loopback(line["address"])
+    out, address = io.StringIO(), address_of(service)
     assert explain(Question(kind=kind, name=name, address=address)) == 0
     assert explain(Question(kind=kind, name=name, address=address, form="json"), out=out) == 0
     return dict(json.loads(out.getvalue()))
@@ -58,6 +62,11 @@ def test_a_human_drain_is_left_alone_and_only_a_person_lifts_it(
     answer = asked(service, "host", host.name)
     assert "left alone: drained in Slurm (fan broken)" in answer["decision"]
     assert f"scontrol update nodename={host.name} state=undrain" in answer["cures"][0]
+    out = io.StringIO()
+    assert diff(address_of(service), older_than_s=0.0, out=out) == 1
+    print(out.getvalue())
+    assert f"host {host.name}: drained in Slurm (fan broken), schedulable" in out.getvalue()
+    assert diff(address_of(service), older_than_s=3600.0) == 0
 
 
 @with_settings(dry_run="true")
@@ -102,6 +111,10 @@ def test_a_source_that_cannot_be_read_is_a_fact(stage: Stage, serve: Serve, host
         eventually(
             lambda: "source slurm_nodes" in facts(asked(service, "host", host.name)), "the loss"
         )
+        out = io.StringIO()
+        assert status(address_of(service), out=out) == 1
+        print(out.getvalue())
+        assert "degraded slurm: cannot be read" in out.getvalue()
     finally:
         slurm.start_slurmrestd()
     eventually(

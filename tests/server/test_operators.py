@@ -9,7 +9,7 @@ import anyio.to_thread
 import pytest
 
 from sunk_sync.core.explain.account import Unknown
-from sunk_sync.server.operators import Operators
+from sunk_sync.server.operators import Operators, Questions
 from sunk_sync.settings.types import Address, parse_loopback
 
 
@@ -21,6 +21,12 @@ class Answers:
         self.asked.append((kind, name))
         return Unknown("no such host", ("n1",)) if name == "n2" else {"name": name}
 
+    async def diff(self) -> Any:
+        return {"total": 0}
+
+    async def status(self) -> Any:
+        return {"leads": True}
+
 
 @pytest.fixture
 def answers() -> Answers:
@@ -29,7 +35,8 @@ def answers() -> Answers:
 
 @pytest.fixture
 async def address(answers: Answers) -> AsyncIterator[str]:
-    async with Operators(answers.explain).serve(Address("127.0.0.1", 0)) as bound:
+    questions = Questions(answers.explain, answers.diff, answers.status)
+    async with Operators(questions).serve(Address("127.0.0.1", 0)) as bound:
         yield bound
 
 
@@ -47,6 +54,11 @@ async def test_a_name_with_a_slash_reaches_the_service(address: str, answers: An
     assert await ask(address, "/v1/explain/pod/ns/p1") == (200, {"name": "ns/p1"})
     assert await ask(address, "/v1/explain/pod/ns%2Fp1") == (200, {"name": "ns/p1"})
     assert answers.asked == [("pod", "ns/p1")] * 2
+
+
+async def test_an_overview_has_a_path_of_its_own(address: str) -> None:
+    assert await ask(address, "/v1/diff") == (200, {"total": 0})
+    assert await ask(address, "/v1/status") == (200, {"leads": True})
 
 
 async def test_an_unknown_object_is_404_with_similar_names(address: str) -> None:
