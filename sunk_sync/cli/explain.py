@@ -56,7 +56,7 @@ def explain(
 
 def _ask(client: httpx.Client, question: Question) -> Explanation | Unknown:
     path = f"/v1/explain/{question.kind}/{quote(question.name, safe='/')}"
-    return ask(client, question.address, path, wanted=Explanation, missing=Unknown)
+    return ask(client, question.address, path=path, wanted=Explanation, missing=Unknown)
 
 
 def _said(answer: Explanation | Unknown) -> object:

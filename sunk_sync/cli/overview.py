@@ -53,7 +53,7 @@ def _asked(
 ) -> AnswerT | None:
     try:
         with connection() as client:
-            answer = ask(client, address, path, wanted=wanted, missing=Problem)
+            answer = ask(client, address, path=path, wanted=wanted, missing=Problem)
     except CannotAskError as error:
         print(f"sunk-sync: {error}", file=errors)
         return None
@@ -76,7 +76,8 @@ def _print(
 def _diff_lines(answer: Differences) -> Iterator[str]:
     kinds = Counter(one.kind for one in answer.differences)
     counted = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    yield f"{answer.total} differences{f': {counted}' if counted else ''}"
+    noun = "difference" if answer.total == 1 else "differences"
+    yield f"{answer.total} {noun}{f': {counted}' if counted else ''}"
     for one in answer.differences:
         yield f"  {one.kind:<7}{ago(one.age_s):>8}  {one.about}: {one.what}"
     if answer.total > len(answer.differences):

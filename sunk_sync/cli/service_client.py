@@ -28,8 +28,8 @@ def connection() -> httpx.Client:
 def ask(
     client: httpx.Client,
     address: Address | None,
-    path: str,
     *,
+    path: str,
     wanted: type[AnswerT],
     missing: type[OtherT],
 ) -> AnswerT | OtherT:
