@@ -25,6 +25,8 @@ COMMANDS = {
     "explain": "explain one object: both sides' facts, the decision, and what would change it",
     "diff": "list in what both sides differ from each other or from what sunk-sync wants",
     "status": "show in ten lines whether sunk-sync works, and what waits",
+    "pause": "let all replicas write nothing, from now, until a time or until resume",
+    "resume": "end a pause",
     "convert-nodeset": "print NodeSets of Slinky or SUNK as NodeSets of sunk-sync",
     "demo": "show sunk-sync with embedded servers and a live view; no cluster needed",
 }
@@ -34,11 +36,15 @@ QUESTIONS: Mapping[str, Mapping[str, bool]] = {
     "explain": {"--json": True, "--watch": True},
     "diff": {"--json": True, "--older-than": False},
     "status": {"--json": True},
+    "pause": {"--for": False, "--why": False},
+    "resume": {},
 }
 """Commands that ask the running service: their flags besides the settings; is it a switch?"""
 FLAG_TEXTS = {
     "--json": "print JSON (version 1) instead of text (default: false)",
     "--watch": "ask every second and print each answer that differs (default: false)",
+    "--for": "how long; without it until `sunk-sync resume`",
+    "--why": "a reason, which the Event, the log and readyz show",
     "--older-than": "exit code 1 if a difference is older (default: 1m)",
 }
 DEMO_FLAGS = {"--once": True, "--seed": False}
@@ -138,25 +144,32 @@ def _misused(own: Mapping[str, str]) -> list[str]:
         for flag, value in own.items()
         if flag in ("--json", "--watch") and value not in ("true", "false")
     ]
-    if "--older-than" in own:
+    for flag in own.keys() & {"--older-than", "--for"}:
         from sunk_sync.settings.types import parse_duration
 
         try:
-            parse_duration(own["--older-than"])
+            parse_duration(own[flag])
         except ValueError as error:
-            mistakes.append(f"--older-than: {error}")
+            mistakes.append(f"{flag}: {error}")
     return mistakes
 
 
 def _ask(parsed: argparse.Namespace, own: Mapping[str, str], settings: "Settings") -> int:
     from sunk_sync.cli.explain import Question, explain
     from sunk_sync.cli.overview import diff, status
+    from sunk_sync.cli.pausing import pause, resume
     from sunk_sync.settings.types import parse_duration
 
     address = settings.operators_bind_address
     form: Literal["text", "json"] = "json" if own.get("--json") == "true" else "text"
     if parsed.command == "status":
         return status(address, form=form)
+    if parsed.command in ("pause", "resume"):
+        for_s = parse_duration(own["--for"]) if "--for" in own else None
+        why = own.get("--why", "")
+        return (
+            pause(address, for_s=for_s, why=why) if parsed.command == "pause" else resume(address)
+        )
     if parsed.command == "diff":
         bound_s = parse_duration(own.get("--older-than", "1m"))
         return diff(address, older_than_s=bound_s, form=form)
@@ -235,7 +248,7 @@ def _add_flags(command: str, parser: argparse.ArgumentParser) -> Mapping[str, bo
 def _add_own_flags(command: str, parser: argparse.ArgumentParser) -> Mapping[str, bool]:
     own = _own_flags(command)
     for flag, switch in own.items():
-        shown = "true|false" if switch else "DURATION"
+        shown = "true|false" if switch else "TEXT" if flag == "--why" else "DURATION"
         parser.add_argument(
             flag,
             dest=flag[2:],

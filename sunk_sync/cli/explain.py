@@ -10,7 +10,7 @@ import httpx
 import msgspec
 from msgspec import Struct
 
-from sunk_sync.cli.service_client import CANNOT, CannotAskError, ago, ask, connection
+from sunk_sync.cli.service_client import CANNOT, CannotAskError, NotFoundError, ago, ask, connection
 from sunk_sync.core.explain.account import Fact, Unknown
 from sunk_sync.service.explanation import Explanation
 from sunk_sync.settings.types import Address
@@ -56,7 +56,13 @@ def explain(
 
 def _ask(client: httpx.Client, question: Question) -> Explanation | Unknown:
     path = f"/v1/explain/{question.kind}/{quote(question.name, safe='/')}"
-    return ask(client, question.address, path=path, wanted=Explanation, missing=Unknown)
+    try:
+        return ask(client, question.address, path=path, wanted=Explanation)
+    except NotFoundError as error:
+        try:
+            return msgspec.json.decode(error.content, type=Unknown)
+        except msgspec.DecodeError:
+            raise error from None
 
 
 def _said(answer: Explanation | Unknown) -> object:

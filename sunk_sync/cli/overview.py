@@ -8,7 +8,7 @@ from typing import Literal, TextIO, TypeVar
 import msgspec
 
 from sunk_sync.cli.service_client import CANNOT, CannotAskError, ago, ask, connection
-from sunk_sync.server.operators import DIFF, STATUS, Problem
+from sunk_sync.server.operators import DIFF, STATUS
 from sunk_sync.service.overview import Differences, Status
 from sunk_sync.settings.types import Address
 
@@ -53,14 +53,10 @@ def _asked(
 ) -> AnswerT | None:
     try:
         with connection() as client:
-            answer = ask(client, address, path=path, wanted=wanted, missing=Problem)
+            return ask(client, address, path=path, wanted=wanted)
     except CannotAskError as error:
         print(f"sunk-sync: {error}", file=errors)
         return None
-    if isinstance(answer, Problem):
-        print(f"sunk-sync: {address} is no operators server of sunk-sync", file=errors)
-        return None
-    return answer
 
 
 def _print(

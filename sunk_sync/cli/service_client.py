@@ -13,11 +13,18 @@ CANNOT = 2
 """Exit code."""
 
 AnswerT = TypeVar("AnswerT")
-OtherT = TypeVar("OtherT")
 
 
 class CannotAskError(Exception):
     """The service cannot be asked; the text says what to do."""
+
+
+class NotFoundError(CannotAskError):
+    """The service has no such object; or nothing of sunk-sync listens there."""
+
+    def __init__(self, text: str, content: bytes) -> None:
+        super().__init__(text)
+        self.content = content
 
 
 def connection() -> httpx.Client:
@@ -31,13 +38,13 @@ def ask(
     *,
     path: str,
     wanted: type[AnswerT],
-    missing: type[OtherT],
-) -> AnswerT | OtherT:
-    """Return the answer; of type `missing` for a 404. Raises CannotAskError."""
+    order: object = None,
+) -> AnswerT:
+    """Return the answer; an order is sent by POST. Raises CannotAskError, NotFoundError for 404."""
     if address is None:
         raise CannotAskError("--operators-bind-address is empty, so the service cannot be asked")
     try:
-        response = client.get(f"http://{address}{path}")
+        response = client.send(_request(client, f"http://{address}{path}", order))
     except httpx.HTTPError as error:
         raise CannotAskError(
             f"nothing answers at {address}: {error}. Ask where sunk-sync runs: kubectl sunk …, or "
@@ -46,11 +53,18 @@ def ask(
     try:
         if response.status_code == httpx.codes.OK:
             return _checked(msgspec.json.decode(response.content, type=wanted), address)
-        if response.status_code == httpx.codes.NOT_FOUND:
-            return msgspec.json.decode(response.content, type=missing)
     except msgspec.DecodeError as error:
         raise CannotAskError(f"{address} is no operators server of sunk-sync: {error}") from error
+    if response.status_code == httpx.codes.NOT_FOUND:
+        raise NotFoundError(f"{address} is no operators server of sunk-sync", response.content)
     raise CannotAskError(f"{address} answered {response.status_code}: {response.text[:200]}")
+
+
+def _request(client: httpx.Client, url: str, order: object) -> httpx.Request:
+    if order is None:
+        return client.build_request("GET", url)
+    headers = {"Content-Type": "application/json"}
+    return client.build_request("POST", url, content=msgspec.json.encode(order), headers=headers)
 
 
 def _checked(answer: AnswerT, address: Address) -> AnswerT:

@@ -1,4 +1,4 @@
-"""HTTP for operators, on an address of this machine alone: explain, diff, status.
+"""HTTP for operators, on an address of this machine alone: explain, diff, status, pause.
 
 It listens on a loopback address. `kubectl exec` and `kubectl port-forward` reach it, so Kubernetes
 decides who may ask.
@@ -7,12 +7,12 @@ decides who may ask.
 import contextlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import unquote
 
 import msgspec
 from aiohttp import web
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from sunk_sync.server.bounded import Bounds, HostPort, listen
 
@@ -22,7 +22,11 @@ KINDS: Final = ("host", "pod", "job", "gang", "nodeset")
 EXPLAIN: Final = "/v1/explain/"
 DIFF: Final = "/v1/diff"
 STATUS: Final = "/v1/status"
+PAUSE: Final = "/v1/pause"
+RESUME: Final = "/v1/resume"
+JSON: Final = "application/json"
 is_local: Final = re.compile(r"(127\.[0-9.]+|localhost|\[::1\])(:[0-9]+)?").fullmatch
+PAUSE_MAX_S: Final = 7 * 86_400.0
 NAME_MAX: Final = 600
 """Two names of Kubernetes and a slash are shorter."""
 
@@ -32,6 +36,14 @@ class Problem(Struct, frozen=True):
     why: str
 
 
+class PauseOrder(Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a POST to /v1/pause."""
+
+    for_s: Annotated[float, Meta(gt=0, le=PAUSE_MAX_S)] | None = None
+    """None: until /v1/resume."""
+    why: Annotated[str, Meta(max_length=300)] = ""
+
+
 class Questions(Struct, frozen=True):
     """Who answers. Each returns a struct for JSON."""
 
@@ -39,6 +51,8 @@ class Questions(Struct, frozen=True):
     """Takes kind and name. A struct with a field `similar`: there is no such object."""
     diff: Callable[[], Awaitable[Any]]
     status: Callable[[], Awaitable[Any]]
+    pause: Callable[[PauseOrder | None], Awaitable[Any]]
+    """None: resume."""
 
 
 class Operators:
@@ -61,24 +75,38 @@ class Operators:
         return web.Response(
             status=status,
             body=msgspec.json.encode(answer),
-            content_type="application/json",
+            content_type=JSON,
             headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"},
         )
 
     async def _answer(self, request: web.BaseRequest) -> Any:
-        if request.method != "GET":
-            return Problem(405, "only GET")
         # A browser sends the host of its page here: a page of another site gets no answer.
         if not is_local(request.host):
             return Problem(403, "the Host of the request must be an address of this machine")
         path = request.rel_url.raw_path
+        if path in (PAUSE, RESUME):
+            return await self._order(request)
+        if request.method != "GET":
+            return Problem(405, "only GET")
         if path == DIFF:
             return await self._questions.diff()
         if path == STATUS:
             return await self._questions.status()
         if path.startswith(EXPLAIN):
             return self._explain(path.removeprefix(EXPLAIN))
-        return Problem(404, f"there is: {EXPLAIN}KIND/NAME {DIFF} {STATUS}")
+        return Problem(404, f"there is: {EXPLAIN}KIND/NAME {DIFF} {STATUS} {PAUSE} {RESUME}")
+
+    async def _order(self, request: web.BaseRequest) -> Any:
+        """Pause or resume. A page of another site cannot send JSON without a leave to do so."""
+        if request.method != "POST" or request.content_type != JSON:
+            return Problem(405, f"only POST with {JSON}")
+        if request.rel_url.raw_path == RESUME:
+            return await self._questions.pause(None)
+        try:
+            order = msgspec.json.decode(await request.read(), type=PauseOrder)
+        except msgspec.DecodeError as error:
+            return Problem(400, str(error))
+        return await self._questions.pause(order)
 
     def _explain(self, asked: str) -> Any:
         kind, _, name = asked.partition("/")

@@ -9,13 +9,14 @@ import anyio.to_thread
 import pytest
 
 from sunk_sync.core.explain.account import Unknown
-from sunk_sync.server.operators import Operators, Questions
+from sunk_sync.server.operators import Operators, PauseOrder, Questions
 from sunk_sync.settings.types import Address, parse_loopback
 
 
 class Answers:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
+        self.orders: list[PauseOrder | None] = []
 
     def explain(self, kind: str, name: str) -> Any:
         self.asked.append((kind, name))
@@ -27,6 +28,10 @@ class Answers:
     async def status(self) -> Any:
         return {"leads": True}
 
+    async def pause(self, order: PauseOrder | None) -> Any:
+        self.orders.append(order)
+        return {"paused": ""}
+
 
 @pytest.fixture
 def answers() -> Answers:
@@ -35,15 +40,19 @@ def answers() -> Answers:
 
 @pytest.fixture
 async def address(answers: Answers) -> AsyncIterator[str]:
-    questions = Questions(answers.explain, answers.diff, answers.status)
+    questions = Questions(answers.explain, answers.diff, answers.status, answers.pause)
     async with Operators(questions).serve(Address("127.0.0.1", 0)) as bound:
         yield bound
 
 
-async def ask(address: str, path: str, *, method: str = "GET", host: str = "") -> tuple[int, Any]:
+async def ask(
+    address: str, path: str, *, method: str = "GET", host: str = "", body: str = "", kind: str = ""
+) -> tuple[int, Any]:
     def call() -> tuple[int, Any]:
         connection = http.client.HTTPConnection(address, timeout=5)
-        connection.request(method, path, headers={"Host": host} if host else {})
+        headers = {"Host": host, "Content-Type": kind}
+        given = {name: value for name, value in headers.items() if value}
+        connection.request(method, path, body=body or None, headers=given)
         answer = connection.getresponse()
         return answer.status, json.loads(answer.read())
 
@@ -112,3 +121,40 @@ def test_no_other_machine_can_be_let_in(text: str) -> None:
 @pytest.mark.parametrize("text", ["127.0.0.1:0", "[::1]:8082", "localhost:8082", ""])
 def test_an_address_of_this_machine_is_taken(text: str) -> None:
     assert str(parse_loopback(text) or "") == text
+
+
+JSON = "application/json"
+
+
+async def test_an_order_to_pause_or_resume_is_a_post_of_json(
+    address: str, answers: Answers
+) -> None:
+    body = '{"for_s": 60, "why": "upgrade"}'
+    for path, sent in (("/v1/pause", body), ("/v1/pause", "{}"), ("/v1/resume", "")):
+        assert await ask(address, path, method="POST", body=sent, kind=JSON) == (
+            200,
+            {"paused": ""},
+        )
+    assert answers.orders == [PauseOrder(60.0, "upgrade"), PauseOrder(), None]
+
+
+@pytest.mark.parametrize(
+    ("method", "kind", "body", "status"),
+    [
+        ("GET", JSON, "", 405),
+        ("POST", "text/plain", "{}", 405),
+        ("POST", "", "{}", 405),
+        ("POST", JSON, "{", 400),
+        ("POST", JSON, '{"for_s": -1}', 400),
+        ("POST", JSON, '{"for_s": 1e9}', 400),
+        ("POST", JSON, '{"form": 1}', 400),
+        ("POST", JSON, '{"why": 5}', 400),
+    ],
+)
+async def test_a_wrong_order_changes_nothing(
+    address: str, answers: Answers, method: str, kind: str, body: str, status: int
+) -> None:
+    got, answer = await ask(address, "/v1/pause", method=method, kind=kind, body=body)
+    assert got == status
+    assert answer["why"]
+    assert not answers.orders

@@ -72,6 +72,8 @@ class Cluster(Struct, frozen=True, kw_only=True, gc=False):
     unselected: int
     """Number of slurmd Pods that exist by name but that no listing shows."""
     doubts: tuple[Doubt, ...] = ()
+    paused: str = ""
+    """Why sunk-sync writes nothing, or empty."""
 
 
 class Placement(Struct, frozen=True, gc=False):
