@@ -33,7 +33,7 @@ COMMANDS = {
 POSITIONAL = {"explain": " (host|pod|job|gang|nodeset) NAME", "convert-nodeset": " FILE"}
 KINDS = ("host", "pod", "job", "gang", "nodeset")
 QUESTIONS: Mapping[str, Mapping[str, bool]] = {
-    "explain": {"--json": True, "--watch": True},
+    "explain": {"--json": True, "--watch": True, "--direct": True},
     "diff": {"--json": True, "--older-than": False},
     "status": {"--json": True},
     "pause": {"--for": False, "--why": False},
@@ -45,6 +45,7 @@ FLAG_TEXTS = {
     "--watch": "ask every second and print each answer that differs (default: false)",
     "--for": "how long; without it until `sunk-sync resume`",
     "--why": "a reason, which the Event, the log and readyz show",
+    "--direct": "read both sides with your own credentials: the service is down (default: false)",
     "--older-than": "exit code 1 if a difference is older (default: 1m)",
 }
 DEMO_FLAGS = {"--once": True, "--seed": False}
@@ -142,7 +143,7 @@ def _misused(own: Mapping[str, str]) -> list[str]:
     mistakes = [
         f"{flag}: a switch takes =true or =false"
         for flag, value in own.items()
-        if flag in ("--json", "--watch") and value not in ("true", "false")
+        if flag in ("--json", "--watch", "--direct") and value not in ("true", "false")
     ]
     for flag in own.keys() & {"--older-than", "--for"}:
         from sunk_sync.settings.types import parse_duration
@@ -155,7 +156,7 @@ def _misused(own: Mapping[str, str]) -> list[str]:
 
 
 def _ask(parsed: argparse.Namespace, own: Mapping[str, str], settings: "Settings") -> int:
-    from sunk_sync.cli.explain import Question, explain
+    from sunk_sync.cli.explain import Question, explain, explain_without_service
     from sunk_sync.cli.overview import diff, status
     from sunk_sync.cli.pausing import pause, resume
     from sunk_sync.settings.types import parse_duration
@@ -175,7 +176,10 @@ def _ask(parsed: argparse.Namespace, own: Mapping[str, str], settings: "Settings
         return diff(address, older_than_s=bound_s, form=form)
     watch = own.get("--watch") == "true"
     kind, name = parsed.kind, parsed.name
-    return explain(Question(kind=kind, name=name, address=address, form=form, watch=watch))
+    question = Question(kind=kind, name=name, address=address, form=form, watch=watch)
+    if own.get("--direct") == "true":
+        return explain_without_service(question, settings)
+    return explain(question)
 
 
 def _run(settings: "Settings") -> int:

@@ -63,7 +63,7 @@ async def doctor(settings: Settings, file: TextIO = sys.stdout) -> int:
     """Print one line for each check. Return 0: no problem, 1: problem found, 2: could not check."""
     report = Report(file)
     graph = Graph(configuration_of(settings, cluster_uid=""))
-    async with _kube(settings) as kube, _slurm(settings) as slurm:
+    async with kube_client(settings) as kube, slurm_clients(settings) as slurm:
         whole, *each = slurm
         report.tell(check_token(whole.token, now=time.time()))
         examined = await anyio.gather(
@@ -90,7 +90,7 @@ async def doctor(settings: Settings, file: TextIO = sys.stdout) -> int:
 
 
 @asynccontextmanager
-async def _kube(settings: Settings) -> AsyncIterator[KubeClient | KubeError]:
+async def kube_client(settings: Settings) -> AsyncIterator[KubeClient | KubeError]:
     client = await KubeClient.connect(
         kubeconfig=_path(settings), context=settings.context, on_exchange=_unheard
     )
@@ -200,7 +200,7 @@ def _key_checked(key: Callable[[], bytes], where: str) -> Finding:
 
 
 @asynccontextmanager
-async def _slurm(settings: Settings) -> AsyncIterator[list[SlurmClient]]:
+async def slurm_clients(settings: Settings) -> AsyncIterator[list[SlurmClient]]:
     """Yield a client that fails over, then one for each address, all with one token."""
     secret, path = settings.slurm_auth_token, settings.slurm_auth_token_file
     token = Token(text=secret.get_secret_value() if secret else "", path=str(path or ""))

@@ -3,16 +3,20 @@
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Literal, TextIO
 from urllib.parse import quote
 
+import anyio
 import httpx
 import msgspec
 from msgspec import Struct
 
+from sunk_sync.cli.direct import CannotReadError, explain_direct
 from sunk_sync.cli.service_client import CANNOT, CannotAskError, NotFoundError, ago, ask, connection
-from sunk_sync.core.explain.account import Fact, Unknown
+from sunk_sync.core.explain.account import Fact, Kind, Unknown
 from sunk_sync.service.explanation import Explanation
+from sunk_sync.settings.model import Settings
 from sunk_sync.settings.types import Address
 
 WATCH_EVERY_S = 1.0
@@ -22,7 +26,7 @@ NOT_FOUND = 1
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    kind: str
+    kind: Kind
     name: str
     address: Address | None
     """Of the service; None: it does not listen for operators."""
@@ -52,6 +56,23 @@ def explain(
     except CannotAskError as error:
         print(f"sunk-sync explain: {error}", file=errors)
         return CANNOT
+
+
+def explain_without_service(
+    question: Question,
+    settings: Settings,
+    *,
+    out: TextIO = sys.stdout,
+    errors: TextIO = sys.stderr,
+) -> int:
+    """Print the answer from fresh listings; return as `explain` does."""
+    ask_both = partial(explain_direct, settings, kind=question.kind, name=question.name)
+    try:
+        answer = anyio.run(ask_both)
+    except CannotReadError as error:
+        print(f"sunk-sync explain: cannot read {error}", file=errors)
+        return CANNOT
+    return _print(answer, question, out=out, errors=errors)
 
 
 def _ask(client: httpx.Client, question: Question) -> Explanation | Unknown:

@@ -62,7 +62,10 @@ class Explainer:
         *,
         clock: Callable[[], float],
         wall: Callable[[], float] = time.time,
+        note: str = "this replica stands by and writes nothing",
     ) -> None:
+        """`note`: what the answer says while the loop does not lead."""
+        self._note = note
         self._loop = loop
         self._outbox = outbox
         self._clock = clock
@@ -84,7 +87,7 @@ class Explainer:
             cures=account.cures,
             history=tuple(map(self._event, self._loop.history.of(account.key))),
             see=account.see,
-            standby="" if self._loop.leading else "this replica stands by and writes nothing",
+            standby="" if self._loop.leading else self._note,
         )
 
     def _writes(self, account: Account) -> tuple[Write, ...]:

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.cli.explain import Question, explain
+from sunk_sync.cli.explain import Question, explain, explain_without_service
 from sunk_sync.cli.overview import diff, status
+from sunk_sync.core.explain.account import Kind
+from sunk_sync.settings.sources import load
 from sunk_sync.settings.types import Address, parse_loopback
 from tests.real.conftest import Serve, with_settings
 from tests.real.service import Service
@@ -22,7 +24,7 @@ def address_of(service: Service) -> Address | None:
     return parse_loopback(line["address"])
 
 
-def asked(service: Service, kind: str, name: str) -> dict[str, Any]:
+def asked(service: Service, kind: Kind, name: str) -> dict[str, Any]:
     """Return the JSON of the command, which also prints its text for a reader of the test."""
     out, address = io.StringIO(), address_of(service)
     assert explain(Question(kind=kind, name=name, address=address)) == 0
@@ -67,6 +69,31 @@ def test_a_human_drain_is_left_alone_and_only_a_person_lifts_it(
     print(out.getvalue())
     assert f"host {host.name}: drained in Slurm (fan broken), schedulable" in out.getvalue()
     assert diff(address_of(service), older_than_s=3600.0) == 0
+
+
+def test_without_the_service_both_sides_are_read(
+    stage: Stage, service: Service, host: Host
+) -> None:
+    """With the credentials of the caller; nothing is written."""
+    host.cordon(reason="disk")
+    host.until_drained("k8s: node cordoned: disk")
+    service.kill9()
+    flags = {
+        "kubeconfig": str(stage.bed.kube.admin_kubeconfig),
+        "slurm-api-base": stage.bed.slurm.url,
+        "slurm-auth-token-file": str(service.token_file),
+    }
+    question = Question(kind="host", name=host.name, address=None)
+    out = io.StringIO()
+    settings = load(flags, {}, "slurm")
+    assert explain_without_service(question, settings, out=out) == 0
+    print(out.getvalue())
+    assert f"drained: Node {host.name} is cordoned (disk)" in out.getvalue()
+    assert f"kubectl uncordon {host.name}" in out.getvalue()
+    assert "not by the service" in out.getvalue()
+    service.start().wait_ready()
+    host.uncordon()
+    host.until_free()
 
 
 @with_settings(dry_run="true")
