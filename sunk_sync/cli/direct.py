@@ -1,5 +1,6 @@
 """Explain without the service: read both sides with the caller's own credentials, write nothing."""
 
+import sys
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -8,17 +9,17 @@ import anyio
 
 from sunk_sync.cli.doctor import kube_client, slurm_clients
 from sunk_sync.core.explain.account import Kind, Unknown
-from sunk_sync.core.model.actions import Action
-from sunk_sync.core.model.facts import News
-from sunk_sync.core.model.outcomes import Outcome
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.service.explanation import Explainer, Explanation
 from sunk_sync.service.wiring import Authorities, HooksSetup, Parts
 from sunk_sync.settings.model import Settings
 from sunk_sync.telemetry.exchange import Called
+from sunk_sync.telemetry.logs import Logs
+from sunk_sync.telemetry.telemetry import Telemetry
 
-LISTED_WITHIN_S: Final = 30.0
+LISTED_WITHIN_S: Final = 20.0
+LOOK_EVERY_S: Final = 0.05
 NOTE: Final = (
     "read from both sides now, not by the service: its writes, its history and what it alone "
     "knows are missing"
@@ -39,10 +40,10 @@ async def explain_direct(settings: Settings, *, kind: Kind, name: str) -> Explan
         if isinstance(uid, KubeError):
             raise CannotReadError(f"Kubernetes: {uid.why}")
         authorities = Authorities(kube, slurm[0], uid, _no_hooks(settings))
-        steps = _Steps()
-        parts = Parts(chosen, authorities, journal=steps, on_bad=_ignore, ambient=Ambient())
+        journal = Telemetry(Logs("error", "console", sys.stderr).log)
+        parts = Parts(chosen, authorities, journal=journal, on_bad=_ignore, ambient=Ambient())
         parts.loop.leading = False
-        return await _explain(parts, steps, kind=kind, name=name)
+        return await _explain(parts, kind=kind, name=name)
 
 
 def _no_hooks(settings: Settings) -> HooksSetup:
@@ -57,15 +58,13 @@ def _ignore(kind: str, name: str, why: str) -> None:
     """An object that cannot be read is as absent as for the service."""
 
 
-async def _explain(
-    parts: Parts, steps: "_Steps", *, kind: Kind, name: str
-) -> Explanation | Unknown:
+async def _explain(parts: Parts, *, kind: Kind, name: str) -> Explanation | Unknown:
     explainer = Explainer(parts.loop, parts.outbox, clock=time.monotonic, note=NOTE)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(parts.run)
         with anyio.move_on_after(LISTED_WITHIN_S):
             while _missing(parts) or parts.reconciler.pending:
-                await steps.next()
+                await anyio.sleep(LOOK_EVERY_S)
         missing = _missing(parts)
         answer = explainer.explain(kind, name)
         tasks.cancel_scope.cancel()
@@ -79,33 +78,3 @@ def _missing(parts: Parts) -> Sequence[str]:
     sources = parts.reconciler.graph.sources
     needed = (*sources.unlisted, *(sources.workloads_unlisted if parts.schedules else ()))
     return [f"{source}: {sources.tables[source].why}" for source in needed]
-
-
-class _Steps:
-    """A journal that nobody reads; it tells when the loop has made a step."""
-
-    def __init__(self) -> None:
-        self._made = anyio.Event()
-
-    async def next(self) -> None:
-        """Wait for a step; the loop makes one a second at least."""
-        self._made = anyio.Event()
-        await self._made.wait()
-
-    def stepped(self, seconds: float, keys: int, news: int) -> None:
-        self._made.set()
-
-    def source(self, news: News) -> None:
-        """Ignore it."""
-
-    def wrote(self, action: Action, outcome: Outcome, because: str, seconds: float) -> None:
-        """Ignore it."""
-
-    def kept(self, action: Action, why: str, because: str) -> None:
-        """Ignore it."""
-
-    def rule_failed(self, key: object, rule: str, error: BaseException) -> None:
-        """Ignore it: the answer says so."""
-
-    def surprise(self, key: object, standing: object, fresh: object) -> None:
-        """Ignore it."""

@@ -2,6 +2,7 @@
 
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -9,9 +10,10 @@ import msgspec
 import pytest
 import respx
 
-from sunk_sync.cli.explain import Question, explain
+from sunk_sync.cli.explain import Question, explain, explain_without_service
 from sunk_sync.core.explain.account import Fact, Unknown
 from sunk_sync.service.explanation import Event, Explanation, Write
+from sunk_sync.settings.sources import load
 from sunk_sync.settings.types import Address
 
 URL = "http://127.0.0.1:8082"
@@ -139,6 +141,19 @@ def test_a_service_that_cannot_be_asked_is_exit_code_2(
     run = Run()
     assert (run.code, run.text) == (2, "")
     assert said in run.error
+
+
+def test_without_the_service_an_unreachable_side_is_named(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    server = {"cluster": {"server": "http://127.0.0.1:1"}, "name": "c"}
+    context = {"context": {"cluster": "c", "user": "u"}, "name": "c"}
+    given = {"clusters": [server], "contexts": [context], "current-context": "c", "users": []}
+    kubeconfig.write_text(json.dumps(given))
+    errors = io.StringIO()
+    question = Question(kind="host", name="n1", address=None)
+    settings = load({"kubeconfig": str(kubeconfig)}, {})
+    assert explain_without_service(question, settings, errors=errors) == 2
+    assert errors.getvalue().startswith("sunk-sync explain: cannot read Kubernetes: ")
 
 
 def test_a_service_that_does_not_listen_is_exit_code_2() -> None:
