@@ -1,4 +1,4 @@
-"""`sunk-sync explain` on real servers: what it answers about faults that operators meet."""
+"""What operators ask and order, on real servers: explain, diff, status, pause, resume."""
 
 import io
 import json
@@ -8,12 +8,13 @@ import pytest
 
 from sunk_sync.cli.explain import Question, explain, explain_without_service
 from sunk_sync.cli.overview import diff, status
+from sunk_sync.cli.pausing import pause, resume
 from sunk_sync.core.explain.account import Kind
 from sunk_sync.settings.sources import load
 from sunk_sync.settings.types import Address, parse_loopback
 from tests.real.conftest import Serve, with_settings
 from tests.real.service import Service
-from tests.real.stage import Host, Stage, eventually
+from tests.real.stage import Host, Stage, eventually, stays
 from tests.real.workloads import PodStage, workload_spec
 
 pytestmark = [pytest.mark.real]
@@ -147,3 +148,47 @@ def test_a_source_that_cannot_be_read_is_a_fact(stage: Stage, serve: Serve, host
     eventually(
         lambda: "source slurm_nodes" not in facts(asked(service, "host", host.name)), "it is back"
     )
+
+
+@with_settings(leader_elect="true")
+def test_a_pause_holds_writes_survives_a_kill_and_ends_with_resume(
+    stage: Stage, service: Service, host: Host
+) -> None:
+    eventually(lambda: service.lines("writes from now on", since=service.begun), "it leads")
+    out = io.StringIO()
+    assert pause(address_of(service), for_s=None, why="upgrade of Slurm", out=out) == 0
+    assert out.getvalue() == "sunk-sync: paused until resumed: upgrade of Slurm\n"
+    host.cordon()
+    eventually(lambda: asked(service, "host", host.name)["writes"], "a drain is wanted")
+    (write,) = [w for w in asked(service, "host", host.name)["writes"] if "drain:" in w["write"]]
+    assert write["state"] == "held back: paused until resumed: upgrade of Slurm"
+    assert stays(lambda: not host.drain[0], for_s=1.5)
+    assert status(address_of(service), out=io.StringIO()) == 1
+    assert service.metric("sunk_sync_paused") == 1
+    assert "upgrade of Slurm" in stage.bed.kube.kubectl("get", "events", "-A")
+    service.restart()
+    eventually(
+        lambda: service.metric("sunk_sync_paused") == 1, "paused after the kill", within_s=20
+    )
+    assert stays(lambda: not host.drain[0], for_s=1.5)
+    assert resume(address_of(service), out=io.StringIO()) == 0
+    host.until_drained("k8s: node cordoned")
+    host.uncordon()
+    host.until_free()
+
+
+@with_settings(leader_elect="true")
+def test_a_pause_for_a_time_ends_by_itself(service: Service, host: Host) -> None:
+    eventually(lambda: service.lines("writes from now on", since=service.begun), "it leads")
+    assert pause(address_of(service), for_s=4.0, why="", out=io.StringIO()) == 0
+    host.cordon()
+    assert stays(lambda: not host.drain[0], for_s=2)
+    host.until_drained("k8s: node cordoned")
+    host.uncordon()
+    host.until_free()
+
+
+def test_without_an_election_a_pause_is_refused_with_the_reason(service: Service) -> None:
+    errors = io.StringIO()
+    assert pause(address_of(service), for_s=None, why="", errors=errors) == 2
+    assert "--leader-elect, which is off" in errors.getvalue()
