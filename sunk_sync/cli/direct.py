@@ -63,7 +63,7 @@ async def _explain(parts: Parts, *, kind: Kind, name: str) -> Explanation | Unkn
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(parts.run)
         with anyio.move_on_after(LISTED_WITHIN_S):
-            while _missing(parts) or parts.reconciler.pending:
+            while _missing(parts) or parts.reconciler.pending:  # noqa: ASYNC110 (no event tells)
                 await anyio.sleep(LOOK_EVERY_S)
         missing = _missing(parts)
         answer = explainer.explain(kind, name)
