@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Literal, TextIO
 from urllib.parse import quote
@@ -13,15 +13,14 @@ import msgspec
 from msgspec import Struct
 
 from sunk_sync.cli.direct import CannotReadError, explain_direct
-from sunk_sync.cli.service_client import CANNOT, CannotAskError, NotFoundError, ago, ask, connection
-from sunk_sync.core.explain.account import Fact, Kind, Unknown
+from sunk_sync.cli.service_client import CANNOT, CannotAskError, NotFoundError, ask, connection
+from sunk_sync.core.explain.account import Kind, Unknown
 from sunk_sync.service.explanation import Explanation
+from sunk_sync.service.explanation_text import lines
 from sunk_sync.settings.model import Settings
 from sunk_sync.settings.types import Address
 
 WATCH_EVERY_S = 1.0
-WIDTH = 12
-"""Of the column with the names of the parts."""
 NOT_FOUND = 1
 
 
@@ -107,35 +106,3 @@ def _print(
     else:
         print("\n".join(lines(answer)), file=out, flush=True)
     return 0
-
-
-def lines(answer: Explanation) -> Iterator[str]:
-    yield f"{answer.kind} {answer.name}, {answer.at}"
-    again = "" if answer.look_again_s is None else f" (looks again in {answer.look_again_s:.0f} s)"
-    yield from _part("decision", [f"{answer.decision}{again}"])
-    for side in ("Kubernetes", "Slurm", "sunk-sync"):
-        yield from _part(side, [_fact(fact) for fact in answer.facts if fact.side == side])
-    yield from _part("writes", [f"{one.write}: {one.state}" for one in answer.writes] or ["none"])
-    yield from _part("to change", answer.cures)
-    yield from _part(
-        "history", [f"{one.at[11:19]} ({ago(one.ago_s)} ago) {one.what}" for one in answer.history]
-    )
-    yield from _part("see also", [", ".join(answer.see)] if answer.see else [])
-    yield from _part("note", [answer.standby] if answer.standby else [])
-
-
-def _part(name: str, texts: Sequence[str]) -> Iterator[str]:
-    for number, text in enumerate(texts):
-        yield f"  {'' if number else name:<{WIDTH}}{text}"
-
-
-def _fact(fact: Fact) -> str:
-    return f"{fact.what}: {fact.says}{_ages(fact)}"
-
-
-def _ages(fact: Fact) -> str:
-    if fact.read_s is None:
-        return ""
-    read = "watched" if fact.read_s == 0 else f"read {ago(fact.read_s)} ago"
-    same = "" if fact.unchanged_s is None else f", the same for {ago(fact.unchanged_s)}"
-    return f"  [{read}{same}]"

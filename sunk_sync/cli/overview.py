@@ -7,8 +7,9 @@ from typing import Literal, TextIO, TypeVar
 
 import msgspec
 
-from sunk_sync.cli.service_client import CANNOT, CannotAskError, ago, ask, connection
+from sunk_sync.cli.service_client import CANNOT, CannotAskError, ask, connection
 from sunk_sync.server.operators import DIFF, STATUS
+from sunk_sync.service.explanation_text import ago
 from sunk_sync.service.overview import Differences, Status
 from sunk_sync.settings.types import Address
 

@@ -71,10 +71,3 @@ def _checked(answer: AnswerT, address: Address) -> AnswerT:
     if getattr(answer, "version", VERSION) != VERSION:
         raise CannotAskError(f"the service at {address} is of another version")
     return answer
-
-
-def ago(seconds: float) -> str:
-    for unit_s, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
-        if seconds >= 2 * unit_s:
-            return f"{seconds / unit_s:.0f} {unit}"
-    return f"{seconds:.1f} s"

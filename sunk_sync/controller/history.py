@@ -11,6 +11,7 @@ from sunk_sync.core.model.outcomes import Outcome
 from sunk_sync.core.model.verdict import Kept
 
 KEPT = 10
+RECENT = 20
 KEYS_MAX = 20_000
 """Beyond it sunk-sync forgets the key to which nothing happened for the longest time."""
 
@@ -31,6 +32,8 @@ class History:
     """Costs one look-up for a key to which nothing happens."""
 
     def __init__(self) -> None:
+        self.recent: deque[tuple[Key, Happening]] = deque(maxlen=RECENT)
+        """The last of all keys, oldest first."""
         self._records: dict[Key, _Record] = {}
 
     def decided(self, key: Key, because: str, *, now: float) -> None:
@@ -61,7 +64,9 @@ class History:
 
     def _note(self, key: Key, what: str | Kept | Outcome, *, now: float) -> _Record:
         record = self._records.pop(key, None) or _Record(NOTHING.because, deque(maxlen=KEPT))
-        record.last.append(Happening(now, what))
+        happening = Happening(now, what)
+        record.last.append(happening)
+        self.recent.append((key, happening))
         self._records[key] = record  # the newest are last
         if len(self._records) > KEYS_MAX:
             del self._records[next(iter(self._records))]

@@ -7,6 +7,7 @@ decides who may ask.
 import contextlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib import resources
 from typing import Annotated, Any, Final
 from urllib.parse import unquote
 
@@ -15,10 +16,13 @@ from aiohttp import web
 from msgspec import Meta, Struct
 
 from sunk_sync.server.bounded import Bounds, HostPort, listen
+from sunk_sync.server.live import Feed, Live
 
 FIRST_REQUEST_S: Final = 10.0
 CONNECTIONS_MAX: Final = 50
 KINDS: Final = ("host", "pod", "job", "gang", "nodeset")
+PAGE: Final = "/"
+LIVE: Final = "/v1/live"
 EXPLAIN: Final = "/v1/explain/"
 DIFF: Final = "/v1/diff"
 STATUS: Final = "/v1/status"
@@ -44,13 +48,17 @@ class PauseOrder(Struct, frozen=True, forbid_unknown_fields=True):
     why: Annotated[str, Meta(max_length=300)] = ""
 
 
-class Questions(Struct, frozen=True):
+class Questions(Struct, frozen=True, kw_only=True):
     """Who answers. Each returns a struct for JSON."""
 
     explain: Callable[[Any, str], Any]
     """Takes kind and name. A struct with a field `similar`: there is no such object."""
     diff: Callable[[], Awaitable[Any]]
     status: Callable[[], Awaitable[Any]]
+    text: Callable[[Any], str]
+    """The answer of `explain` as text."""
+    feed: Feed
+    """For the status page."""
     pause: Callable[[PauseOrder | None], Awaitable[Any]]
     """None: resume."""
 
@@ -58,6 +66,7 @@ class Questions(Struct, frozen=True):
 class Operators:
     def __init__(self, questions: Questions) -> None:
         self._questions = questions
+        self._live = Live(questions.feed)
 
     @contextlib.asynccontextmanager
     async def serve(self, address: HostPort) -> AsyncIterator[str]:
@@ -69,6 +78,10 @@ class Operators:
 
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
         answer = await self._answer(request)
+        if answer == PAGE:
+            return _page()
+        if answer == LIVE:
+            return await self._live.stream(request)
         status = 404 if hasattr(answer, "similar") else 200
         if isinstance(answer, Problem):
             status = answer.status
@@ -88,12 +101,14 @@ class Operators:
             return await self._order(request)
         if request.method != "GET":
             return Problem(405, "only GET")
+        if path in (PAGE, LIVE):
+            return Problem(503, "too many pages are open") if self._live.full else path
         if path == DIFF:
             return await self._questions.diff()
         if path == STATUS:
             return await self._questions.status()
         if path.startswith(EXPLAIN):
-            return self._explain(path.removeprefix(EXPLAIN))
+            return self._explain(path.removeprefix(EXPLAIN), text="text" in request.query)
         return Problem(404, f"there is: {EXPLAIN}KIND/NAME {DIFF} {STATUS} {PAUSE} {RESUME}")
 
     async def _order(self, request: web.BaseRequest) -> Any:
@@ -108,9 +123,20 @@ class Operators:
             return Problem(400, str(error))
         return await self._questions.pause(order)
 
-    def _explain(self, asked: str) -> Any:
+    def _explain(self, asked: str, *, text: bool) -> Any:
         kind, _, name = asked.partition("/")
         name = unquote(name)
         if kind not in KINDS or not name or len(name) > NAME_MAX:
             return Problem(400, f"ask for {EXPLAIN}KIND/NAME, KIND one of {', '.join(KINDS)}")
-        return self._questions.explain(kind, name)
+        answer = self._questions.explain(kind, name)
+        if text and not hasattr(answer, "similar"):
+            return {"text": self._questions.text(answer)}
+        return answer
+
+
+def _page() -> web.Response:
+    """Return the status page, which needs nothing from elsewhere."""
+    text = resources.files(__package__).joinpath("page.html").read_text()
+    policy = "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+    headers = {"Cache-Control": "no-store", "Content-Security-Policy": policy}
+    return web.Response(text=text, content_type="text/html", headers=headers)

@@ -18,11 +18,13 @@ from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient, Backoff
 from sunk_sync.kube.api.client import KubeClient
+from sunk_sync.server.live import Feed
 from sunk_sync.server.metrics_server import Monitored, serve
 from sunk_sync.server.operators import Operators, Questions
 from sunk_sync.server.tokens import KeyFileError, read_key
 from sunk_sync.service import gc_pauses
 from sunk_sync.service.explanation import Explainer
+from sunk_sync.service.explanation_text import lines
 from sunk_sync.service.health import Health
 from sunk_sync.service.hooks_key import kept_key
 from sunk_sync.service.leadership import Leadership, own_address
@@ -271,7 +273,12 @@ class Service:
         explainer = Explainer(parts.loop, parts.outbox, clock=self.clock)
         overview = Overview(parts.loop, parts.outbox, self.health, clock=self.clock)
         questions = Questions(
-            explainer.explain, overview.differences, overview.status, pausing.order
+            explain=explainer.explain,
+            text=lambda answer: "\n".join(lines(answer)),
+            diff=overview.differences,
+            status=overview.status,
+            pause=pausing.order,
+            feed=Feed(overview.tiles, overview.status, explainer.recent),
         )
         bound = await stack.enter_async_context(Operators(questions).serve(address))
         self.log.info("operators server open", address=bound)

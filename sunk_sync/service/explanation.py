@@ -12,6 +12,7 @@ from sunk_sync.controller.history import Happening
 from sunk_sync.controller.loop import Loop
 from sunk_sync.controller.outbox import Outbox
 from sunk_sync.core.explain.account import Account, Fact, Kind, Unknown
+from sunk_sync.core.explain.differences import about
 from sunk_sync.core.explain.explain import explain
 from sunk_sync.core.model.outcomes import Done
 from sunk_sync.core.model.verdict import Kept
@@ -33,6 +34,12 @@ class Event(Struct, frozen=True):
     at: str
     """RFC 3339, UTC."""
     ago_s: float
+    what: str
+
+
+class Recent(Struct, frozen=True):
+    at: str
+    about: str
     what: str
 
 
@@ -97,6 +104,12 @@ class Explainer:
             Write(_short(phrase(action)), held.get(action) or sent.get(action) or "not yet decided")
             for action in account.wants
         )
+
+    def recent(self) -> tuple[Recent, ...]:
+        """Return the last things that happened to any object, the newest first."""
+        graph = self._loop.reconciler.graph
+        events = [(about(graph, key), self._event(one)) for key, one in self._loop.history.recent]
+        return tuple(Recent(one.at, named, one.what) for named, one in reversed(events))
 
     def _event(self, happening: Happening) -> Event:
         ago_s = max(0.0, self._clock() - happening.at_s)

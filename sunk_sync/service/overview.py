@@ -10,6 +10,7 @@ from msgspec import Struct
 from sunk_sync.controller.loop import Loop
 from sunk_sync.controller.outbox import Outbox
 from sunk_sync.core.explain.differences import Difference, about, differences_of
+from sunk_sync.core.explain.overview import HostTile, tile
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import GetGang, GetJob, GetObject, Relist
 from sunk_sync.core.model.keys import Key
@@ -103,6 +104,16 @@ class Overview:
             what = f"{phrase(kept.action)}: {kept.why}"
             age_s = now - self._loop.history.since_s(key, kept, now=now)
             found.append(Difference(kind="held", about=named, what=what, age_s=age_s))
+        return found
+
+    async def tiles(self) -> dict[str, HostTile]:
+        """Return the state of each host, some at a time."""
+        graph = self._loop.reconciler.graph
+        found: dict[str, HostTile] = {}
+        for number, name in enumerate([*graph.slurm_nodes.entries]):
+            if number % KEYS_PER_STEP == 0:
+                await asyncio.sleep(0)
+            found[name] = tile(graph, name)
         return found
 
     async def status(self) -> Status:

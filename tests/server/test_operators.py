@@ -1,14 +1,18 @@
-"""The operators' server: who may ask, and what a wrong question gets."""
+"""The operators' server: who may ask, what a wrong question gets, and the status page."""
 
+import contextlib
 import http.client
 import json
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio.to_thread
+import httpx
 import pytest
 
 from sunk_sync.core.explain.account import Unknown
+from sunk_sync.server.live import PAGES_MAX, Feed
 from sunk_sync.server.operators import Operators, PauseOrder, Questions
 from sunk_sync.settings.types import Address, parse_loopback
 
@@ -17,6 +21,8 @@ class Answers:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
         self.orders: list[PauseOrder | None] = []
+        self.hosts = {"n1": ["n1", "idle"], "n2": ["n2", "busy"]}
+        self.last = [{"about": "host n1"}]
 
     def explain(self, kind: str, name: str) -> Any:
         self.asked.append((kind, name))
@@ -27,6 +33,9 @@ class Answers:
 
     async def status(self) -> Any:
         return {"leads": True}
+
+    async def tiles(self) -> Any:
+        return dict(self.hosts)
 
     async def pause(self, order: PauseOrder | None) -> Any:
         self.orders.append(order)
@@ -40,7 +49,14 @@ def answers() -> Answers:
 
 @pytest.fixture
 async def address(answers: Answers) -> AsyncIterator[str]:
-    questions = Questions(answers.explain, answers.diff, answers.status, answers.pause)
+    questions = Questions(
+        explain=answers.explain,
+        text=lambda answer: f"text of {answer['name']}",
+        diff=answers.diff,
+        status=answers.status,
+        pause=answers.pause,
+        feed=Feed(answers.tiles, answers.status, lambda: answers.last),
+    )
     async with Operators(questions).serve(Address("127.0.0.1", 0)) as bound:
         yield bound
 
@@ -80,7 +96,7 @@ async def test_an_unknown_object_is_404_with_similar_names(address: str) -> None
 @pytest.mark.parametrize(
     ("path", "method", "status"),
     [
-        ("/", "GET", 404),
+        ("/nothing", "GET", 404),
         ("/v1/explain/host/n1", "POST", 405),
         ("/v1/explain/thing/n1", "GET", 400),
         ("/v1/explain/host/", "GET", 400),
@@ -158,3 +174,64 @@ async def test_a_wrong_order_changes_nothing(
     assert got == status
     assert answer["why"]
     assert not answers.orders
+
+
+async def test_an_explanation_is_text_for_the_page(address: str) -> None:
+    assert await ask(address, "/v1/explain/host/n1?text") == (200, {"text": "text of n1"})
+    status, answer = await ask(address, "/v1/explain/host/n2?text")
+    assert (status, answer["similar"]) == (404, ["n1"])
+
+
+async def test_the_page_is_one_file_that_asks_nobody_else(address: str) -> None:
+    async with httpx.AsyncClient() as client:
+        answer = await client.get(f"http://{address}/")
+    assert answer.headers["Content-Type"].startswith("text/html")
+    assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
+    assert not re.findall(r"(?:src|href)=|https?://", answer.text)
+
+
+class Page:
+    """An open page: it collects events."""
+
+    def __init__(self, lines: AsyncIterator[str]) -> None:
+        self._lines = lines
+
+    async def next(self, wanted: str) -> Any:
+        """Return the content of the next event of this name."""
+        async for line in self._lines:
+            if line == f"event: {wanted}":
+                return json.loads((await anext(self._lines)).removeprefix("data: "))
+        raise AssertionError("the stream has ended")
+
+
+@contextlib.asynccontextmanager
+async def opened(address: str) -> AsyncIterator[Page]:
+    async with (
+        httpx.AsyncClient(timeout=5.0) as client,
+        client.stream("GET", f"http://{address}/v1/live") as answer,
+    ):
+        assert answer.headers["Content-Type"] == "text/event-stream"
+        yield Page(answer.aiter_lines())
+
+
+async def test_a_page_gets_all_hosts_and_then_only_those_that_changed(
+    address: str, answers: Answers
+) -> None:
+    async with opened(address) as page:
+        first = await page.next("hosts")
+        assert first == {"hosts": [["n1", "idle"], ["n2", "busy"]], "gone": []}
+        assert await page.next("last") == [{"about": "host n1"}]
+        assert await page.next("status") == {"leads": True}
+        answers.hosts = {"n1": ["n1", "drained"]}
+        assert await page.next("hosts") == {"hosts": [["n1", "drained"]], "gone": ["n2"]}
+
+
+async def test_more_than_ten_pages_are_refused_until_one_is_closed(address: str) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(PAGES_MAX):
+            page = await stack.enter_async_context(opened(address))
+            await page.next("status")
+        assert await ask(address, "/v1/live") == (
+            503,
+            {"status": 503, "why": "too many pages are open"},
+        )
