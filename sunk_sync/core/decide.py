@@ -10,6 +10,7 @@ from sunk_sync.core.model.keys import CLUSTER, Key
 from sunk_sync.core.model.traits import Target
 from sunk_sync.core.model.verdict import QUIET, Ruling, Verdict
 from sunk_sync.core.rules.cluster.hold import hold
+from sunk_sync.core.rules.cluster.plan_topology import plan_topology
 from sunk_sync.core.rules.cluster.relist import relist
 from sunk_sync.core.rules.cluster.selector import selector
 from sunk_sync.core.rules.host.busy import busy
@@ -89,7 +90,12 @@ NODE_SET_RULES: dict[str, NodeSetRule] = {
     "reserve": reserve,
     "tally": tally,
 }
-CLUSTER_RULES: dict[str, ClusterRule] = {"selector": selector, "hold": hold, "relist": relist}
+CLUSTER_RULES: dict[str, ClusterRule] = {
+    "selector": selector,
+    "hold": hold,
+    "relist": relist,
+    "plan_topology": plan_topology,
+}
 
 NOTHING = Verdict(because="in sync")
 

@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from sunk_sync.core.model import actions as act
-from sunk_sync.core.model import lock_actions, node_set_actions
+from sunk_sync.core.model import lock_actions, node_set_actions, topology_file
 from sunk_sync.core.model.actions import Action, target_of
 from sunk_sync.core.model.facts import (
     SOURCES,
@@ -323,18 +323,22 @@ def _told(action: Action) -> _Extra:
             return told | {"job_id": action.job_id, "job": action.name}
         case act.GetJob():
             return told | {"job_id": action.job_id}
-        case act.AnswerGate() | lock_actions.AnswerLock():
-            return told | {
-                "slurm_node": action.slurm_node,
-                "go": action.go,
-                "waits_for": action.why,
-            }
-        case act.AnswerStop():
-            return told | {"verdict": action.verdict}
+        case _ if isinstance(action, act.HookAction):
+            return told | _answer(action)
         case _:
             reference = action.reference
             told |= _place(reference.kind, reference.namespace, reference.name)
             return told | _content(action)
+
+
+def _answer(action: act.HookAction) -> _Extra:
+    match action:
+        case act.AnswerGate() | lock_actions.AnswerLock():
+            return {"slurm_node": action.slurm_node, "go": action.go, "waits_for": action.why}
+        case topology_file.AnswerTopology():
+            return {"digest": action.digest, "why": action.why}
+        case act.AnswerStop():
+            return {"verdict": action.verdict}
 
 
 def _node_content(action: act.SlurmAction | node_set_actions.OnRecord) -> _Extra:

@@ -32,6 +32,7 @@ NEVER = float("-inf")
 class NodeSetIndex:
     def __init__(self, tables: Mapping[Source, Table[Any]], configuration: Configuration) -> None:
         self._configuration = configuration
+        self.tables = tables
         self.node_sets: Table[NodeSet] = tables["node_sets"]
         self.slurmd_pods: Table[SlurmdPod] = tables["slurmd_pods"]
         self.slurm_nodes: Table[SlurmNode] = tables["slurm_nodes"]
@@ -63,6 +64,8 @@ class NodeSetIndex:
         """Slurm node → the last try to requeue its jobs, since it was drained."""
         self.reservations: dict[str, ReservationSet] = {}
         """Key of the table → the last answer about its reservation."""
+        self.made: Counter[str] = Counter()
+        """Slurm node of a NodeSet → how often this process saw its record appear."""
         self._emptied_s: dict[str, float] = {}
         """UID of a NodeSet → when its last Pod went."""
 
@@ -283,6 +286,8 @@ class NodeSetIndex:
             self.requeued.pop(before.name, None)
         if before is None and after is not None:
             self._unregistered.discard(after.name)
+            if after.stamp is not None:
+                self.made[after.name] += 1
         if before is not None and after is None and before.name in self._hosts:
             self._unregistered.add(before.name)
         return keys

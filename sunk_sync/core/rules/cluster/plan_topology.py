@@ -1,0 +1,24 @@
+"""Tell the script beside slurmctld which topology file is wanted (T6, T7)."""
+
+from sunk_sync.core.model.topology_file import AnswerTopology
+from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.views.parts import Cluster
+
+
+def plan_topology(cluster: Cluster, *_: object) -> Ruling:
+    """Answer each call. Nothing is wanted while the picture is incomplete.
+
+    An empty file is never wanted: what nobody needs may stay.
+    """
+    if not cluster.topology_calls:
+        return QUIET
+    state = cluster.topology
+    file = state.wanted
+    answers = []
+    for call in cluster.topology_calls:
+        known = not file.content or call.applied == file.digest
+        if state.why_not or known:
+            answers.append(AnswerTopology(call.call, why=state.why_not))
+        else:
+            answers.append(AnswerTopology(call.call, file.digest, file.content))
+    return Ruling(tuple(answers), "the script beside slurmctld asks for the topology file")
