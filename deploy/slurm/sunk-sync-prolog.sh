@@ -115,7 +115,7 @@ read_conf() {
             busy=*) busy=${line#*=} ;;
             busy-max=*) busy_max=${line#*=} ;;
             silent=*) silent=${line#*=} ;;
-            lock-*) ;; # of sunk-sync-lock.sh
+            lock-* | topology-*) ;; # of other scripts
             *) say "$1: unknown setting: $line" ;;
         esac
     done <"$1"
