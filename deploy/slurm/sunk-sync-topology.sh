@@ -4,10 +4,11 @@
 #   sunk-sync-topology.sh          beside slurmctld, as SlurmUser, as long as slurmctld runs
 #
 # Slurm 24.11 knows switches only from topology.conf, and 26.05 knows blocks only from
-# topology.yaml. The script asks sunk-sync what should stand there. It puts that behind what the
-# administrator wrote (topology.base.conf, topology.base.yaml), tries the file with a slurmctld of
-# its own, moves it in place and runs `scontrol reconfigure`, at most once in 30 s. It needs a POSIX
-# shell, coreutils, grep, sed, slurmctld, scontrol and one of curl, bash (http only) or python3.
+# topology.yaml. The script asks sunk-sync what should stand there. It adds that to what the
+# administrator wrote (topology.base.conf or .yaml beside slurm.conf), tries the file with a
+# slurmctld of its own, moves it in place and runs `scontrol reconfigure`, at most once in 30 s. It
+# needs a POSIX shell, coreutils, grep, sed, slurmctld, scontrol and one of curl, bash (http only) or
+# python3.
 #
 # Settings come from sunk-sync.conf beside this script, else from /etc/slurm/sunk-sync (or from
 # $SUNK_SYNC_HOOKS_CONF). It has lines `name = value`. Arguments take precedence:
@@ -26,7 +27,8 @@ set -u
 PATH=${PATH:-/usr/local/bin:/usr/bin:/bin}
 PATH=$PATH:/usr/sbin:/sbin
 export PATH
-url= token_file= poll=5s conf_file=/etc/slurm/slurm.conf file= pause=30s trial_port=16817 check= once=
+url= token_file= poll=5s conf_file=/etc/slurm/slurm.conf file= pause=30s
+trial_port=16817 check= once=
 
 # --- common to the scripts: begin
 say() {
@@ -157,7 +159,8 @@ configure() {
         shift
         if [ $# -gt 0 ]; then shift; fi
     done
-    poll_s=$(number "$poll" 5) pause_s=$(number "$pause" 30) trial_port=$(number "$trial_port" 16817)
+    poll_s=$(number "$poll" 5) pause_s=$(number "$pause" 30)
+    trial_port=$(number "$trial_port" 16817)
     token=
     if [ -r "$token_file" ]; then read -r token <"$token_file" || :; fi
     if [ -z "$url" ] || [ -z "$token" ]; then
@@ -175,7 +178,7 @@ find_files() {
     esac
     if [ -z "$file" ]; then file=${conf_file%/*}/topology.$format; fi
     if [ -L "$file" ]; then file=$(readlink -f "$file"); fi
-    base=${file%.*}.base.$format
+    base=${conf_file%/*}/topology.base.$format
     state=${file%.*}.sunk-sync # of the script
     new=$state.new old=$state.old
 }
@@ -239,7 +242,7 @@ ask() {
 # Write $new: what the administrator wrote in $base, with the content.
 build() {
     if [ ! -r "$base" ] && [ -s "$file" ] && ! head -n 1 "$file" | grep -q "^$made"; then
-        why="$file is not of sunk-sync: move it to $base"
+        why="$file is not of sunk-sync: copy it to $base"
         return 1
     fi
     {
@@ -335,13 +338,15 @@ blocks() {
 # Start a slurmctld on a copy of the configuration: it accepts or refuses the file in milliseconds.
 # It gets ports and folders of its own, and neither accounting nor programs that do something.
 try() {
-    trial=$(mktemp -d) || { why="no folder for a trial"; return 1; }
+    trial=$state.trial
+    rm -rf "$trial"
+    mkdir -m 700 "$trial" || { why="$trial cannot be made"; return 1; }
     for each in "${conf_file%/*}"/*; do
         if [ -f "$each" ]; then cp -p "$each" "$trial/" 2>/dev/null || :; fi
     done
     cp "$new" "$trial/topology.$format"
-    left='AccountingStorage|JobComp|Suspend|Resume|HealthCheck|SlurmctldPrimary|StateSaveLocation'
-    left="$left|SlurmctldPort|SlurmctldPidFile|SlurmctldLogFile|SlurmctldSyslogDebug|SlurmctldDebug"
+    left='AccountingStorage|BurstBuffer|JobComp|Suspend|Resume|HealthCheck|StateSaveLocation'
+    left="$left|SlurmctldPrimary|SlurmctldPort|SlurmctldPidFile|SlurmctldLogFile|SlurmctldSyslogDebug|SlurmctldDebug"
     for each in "$trial"/*.conf; do
         grep -viE "^[[:space:]]*($left)[A-Za-z]*[[:space:]]*=" "$each" >"$trial/copy"
         cat "$trial/copy" >"$each"
@@ -370,7 +375,8 @@ watch_trial() {
     while [ $rounds -lt 100 ]; do
         if grep -q 'Running as primary controller' "$trial/log" 2>/dev/null; then return 0; fi
         if ! kill -0 $trial_pid 2>/dev/null; then
-            why=$(grep -E 'fatal|error' "$trial/log" | tail -n 2 | sed "s|^\[[^]]*\] ||; s|$trial/||g")
+            why=$(grep -E 'fatal|error' "$trial/log" | tail -n 2)
+            why=$(printf '%s' "$why" | sed "s|^\[[^]]*\] ||; s|$trial/||g")
             why=${why:-slurmctld ends without a word}
             return 1
         fi
@@ -460,6 +466,8 @@ fi
 find_files || exit 1
 made='# Made by sunk-sync-topology.sh'
 refused='' why='' tried='' tried_at=0 told='' reported='' built='' status='' answer=''
+stopping=
+trap 'stopping=1' TERM INT # a pass is not interrupted
 while :; do
     if pass; then
         reported=''
@@ -468,6 +476,8 @@ while :; do
         reported=1
         if [ "$once" ]; then exit 1; fi
     fi
-    if [ "$once" ]; then exit 0; fi
-    sleep "$poll_s"
+    if [ "$once" ] || [ "$stopping" ]; then exit 0; fi
+    sleep "$poll_s" &
+    wait $! || :
+    if [ "$stopping" ]; then exit 0; fi
 done

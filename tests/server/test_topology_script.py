@@ -249,7 +249,7 @@ async def test_a_file_of_the_administrator_is_not_overwritten_T6(controller: Con
     async with hook_server(write(TREE)) as server:
         run = await controller.once(server)
         assert controller.file.read_text() == "SwitchName=theirs Nodes=n1\n"
-        assert f"move it to {controller.base}" in run.errors
+        assert f"copy it to {controller.base}" in run.errors
 
 
 async def test_an_edit_of_base_or_file_is_noticed_T6(controller: Controller) -> None:
@@ -321,6 +321,35 @@ async def test_ten_thousand_nodes_fit_into_one_answer_T6(controller: Controller)
         assert controller.file.read_text().endswith(content)
         assert run.seconds < 20
         print(f"{len(content)} bytes: {run.seconds:.1f} s")
+
+
+async def test_a_link_is_followed_T6(controller: Controller) -> None:
+    target = controller.folder / "writable"
+    target.mkdir()
+    controller.file.symlink_to(target / "topology.conf")
+    async with hook_server(write(TREE), NOTHING) as server:
+        await controller.once(server)
+        assert controller.file.is_symlink()
+        assert controller.file.read_text().endswith(TREE)
+        assert {one.name for one in target.iterdir()} == {
+            "topology.conf", "topology.sunk-sync", "topology.sunk-sync.last",
+            "topology.sunk-sync.part",
+        }  # fmt: skip
+
+
+async def test_it_stops_at_once_while_it_pauses(controller: Controller) -> None:
+    async with hook_server(NOTHING) as server:
+        process = await asyncio.create_subprocess_exec(
+            controller.machine.shell,
+            str(SCRIPT),
+            *controller.argv(server.url, "--poll", "60s"),
+            env=controller.machine.env(),
+        )
+        await server.until(1)
+        await asyncio.sleep(0.3)
+        process.terminate()
+        async with asyncio.timeout(5):
+            assert await process.wait() == 0
 
 
 async def test_it_calls_again_after_each_pause_T6(controller: Controller) -> None:

@@ -38,6 +38,8 @@ class TopologyPlan:
         self._index = index
         self._nodes: Table[Node] = index.tables["nodes"]
         self.state = UNKNOWN
+        self._planned: tuple[str, int] | None = None
+        """Format and changes of the index that `state` is of."""
         self._served: dict[str, TopologyFile] = {}
         """Digest → file, oldest first."""
 
@@ -62,12 +64,14 @@ class TopologyPlan:
             self.state = UNKNOWN  # Slurm was upgraded
         wanted, unplaced = self.state.wanted, self.state.unplaced
         why_not = f"cannot be read now: {', '.join(unread)}" if unread else ""
-        if not why_not:
+        seen = (report.format, self._index.moves)
+        if not why_not and self._planned != seen:
+            self._planned = seen
             places = self._places(blocks=report.format == "yaml")
             unplaced = frozenset(name for name, place in places.items() if not place)
             wanted = self._with_blocks(places) if report.format == "yaml" else self._tree(places)
-            if len(wanted.content) > CONTENT_MAX:
-                why_not = f"the file would have {len(wanted.content)} bytes, more than supported"
+        if len(wanted.content) > CONTENT_MAX:
+            why_not = f"the file would have {len(wanted.content)} bytes, more than supported"
         self._serve(wanted)
         return TopologyState(
             report=report if last is None else replace(report, asked_s=_heard_s(last, report)),
