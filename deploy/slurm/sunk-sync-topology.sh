@@ -336,7 +336,9 @@ blocks() {
 }
 
 # Start a slurmctld on a copy of the configuration: it accepts or refuses the file in milliseconds.
-# It gets ports and folders of its own, and neither accounting nor programs that do something.
+# It gets ports and folders of its own, and neither accounting nor programs that do something. With
+# auth/slurm it would take away the socket by which clients on this host authenticate; it has no
+# authentication instead, and listens on the loopback alone.
 try() {
     trial=$state.trial
     rm -rf "$trial"
@@ -345,14 +347,17 @@ try() {
         if [ -f "$each" ]; then cp -p "$each" "$trial/" 2>/dev/null || :; fi
     done
     cp "$new" "$trial/topology.$format"
-    left='AccountingStorage|BurstBuffer|JobComp|Suspend|Resume|HealthCheck|StateSaveLocation'
+    left='AccountingStorage|Auth|Cred|CommunicationParameters|BurstBuffer|JobComp|Suspend|Resume|HealthCheck|StateSaveLocation'
     left="$left|SlurmctldPrimary|SlurmctldPort|SlurmctldPidFile|SlurmctldLogFile|SlurmctldSyslogDebug|SlurmctldDebug"
     for each in "$trial"/*.conf; do
         grep -viE "^[[:space:]]*($left)[A-Za-z]*[[:space:]]*=" "$each" >"$trial/copy"
-        cat "$trial/copy" >"$each"
+        sed 's/^\([[:space:]]*SlurmctldHost=[^( ]*\).*/\1(127.0.0.1)/' "$trial/copy" >"$each"
     done
     mkdir "$trial/state"
     cat >>"$trial/${conf_file##*/}" <<END
+AuthType=auth/none
+CredType=cred/none
+CommunicationParameters=NoCtldInAddrAny
 SlurmctldPort=$trial_port
 StateSaveLocation=$trial/state
 SlurmctldPidFile=$trial/pid
@@ -404,7 +409,7 @@ apply() {
         fi || { why="$old cannot be written"; return 1; }
     fi
     mv -f "$new" "$file" || { why="$file cannot be written"; return 1; }
-    timeout 60 scontrol reconfigure >/dev/null 2>&1 || :
+    said=$(timeout 60 scontrol reconfigure 2>&1) && done=1 || done=
     rounds=0 up=0
     while [ $rounds -lt 20 ] && [ $up -lt 2 ]; do
         sleep 0.5
@@ -415,6 +420,11 @@ apply() {
         echo "$built" >"$state.ended"
         put_back
         why="slurmctld ended at the reconfigure: the last file is back"
+        return 1
+    fi
+    if [ -z "$done" ]; then
+        put_back
+        why="scontrol reconfigure fails: $said"
         return 1
     fi
     printf '%s %s %s\n' "$wanted" "$(hash "$base")" "$(hash "$file")" >"$state.to"

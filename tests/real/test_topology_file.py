@@ -155,7 +155,10 @@ def refused(farm: Farm, node: str) -> None:
     base = etc(farm, "topology.base.conf")
     base.write_text(THEIRS + "BlockName=odd Nodes=n1\n")
     label(farm, node, rack="again")
+    socket = farm.slurm.root / "run/slurmctld/sack.socket"
+    before = socket.stat()
     wait_for(lambda: "refused" in once(farm), "the refusal")
+    assert socket.stat().st_ino == before.st_ino, "clients could not authenticate any more"
     assert "is UP" in farm.slurm.scontrol("ping")
     wait_for(lambda: in_sync(farm) == "Refused", "the condition")
     print(message(farm))

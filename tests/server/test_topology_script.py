@@ -33,6 +33,8 @@ SLURMCTLD = """#!/bin/sh
 case $1 in -V) echo "slurm-wlm $(cat FOLDER/version)"; exit ;; esac
 here=$(dirname "$4")
 log=$(sed -n 's/^SlurmctldLogFile=//p' "$4")
+grep -q "^SlurmctldHost=h(127.0.0.1)" "$4" || exit 8
+grep -q AuthInfo "$4" && exit 8
 grep -q AccountingStorageHost "$here"/*.conf && exit 9
 cat "$here"/topology.* >>FOLDER/tried
 if grep -q bad "$here"/topology.*; then
@@ -49,6 +51,7 @@ case $* in
     reconfigure)
         echo reconfigure >>FOLDER/log
         if [ -e FOLDER/stuck ]; then exec sleep 30; fi
+        if [ -e FOLDER/denied ]; then echo "Protocol authentication error"; exit 1; fi
         if grep -q deadly FOLDER/etc/topology.*; then rm -f FOLDER/up; fi ;;
     *show*) cat FOLDER/nodes ;;
 esac
@@ -78,7 +81,9 @@ class Controller:
             path.chmod(0o755)
         self.etc = self.folder / "etc"
         self.etc.mkdir()
-        (self.etc / "slurm.conf").write_text("ClusterName=c\nAccountingStorageHost=db\n")
+        (self.etc / "slurm.conf").write_text(
+            "ClusterName=c\nSlurmctldHost=h(10.0.0.1)\nAuthInfo=x\nAccountingStorageHost=db\n"
+        )
         (self.folder / "version").write_text(version)
         (self.folder / "up").touch()
         (self.folder / "nodes").touch()
@@ -199,6 +204,20 @@ async def test_if_slurmctld_ends_the_last_file_is_back_and_is_not_tried_again_T6
             good,
             {"topology.sunk-sync.new"},
         )
+
+
+async def test_a_reconfigure_that_fails_is_told_and_the_last_file_is_back_T6(
+    controller: Controller,
+) -> None:
+    (controller.folder / "denied").touch()
+    async with hook_server(write(TREE)) as server:
+        await controller.once(server)
+        assert not controller.file.exists()
+        assert server.asked[-1].body["why"].endswith("Protocol authentication error")
+        (controller.folder / "denied").unlink()
+        server.replies = [write(TREE), NOTHING]
+        await controller.once(server, "--pause", "0s")
+        assert controller.file.exists()
 
 
 async def test_at_most_one_reconfigure_in_half_a_minute_T6(controller: Controller) -> None:

@@ -168,6 +168,32 @@ def test_a_switch_stays_as_long_as_a_record_stands_there_T7() -> None:
     assert "SwitchName=z1-r2 Nodes=cpu-2" in script.apply()
 
 
+def test_a_record_that_nobody_wants_any_more_keeps_its_place_T7() -> None:
+    script = script_of(*rows("112"))
+    script.apply()
+    script.core.see(replace(SPEC, replicas=2, generation=2))
+    script.core.see(deleted("slurmd_pods", set_pod(2, SPEC)), place(1, "r3"))
+    assert "SwitchName=z1-r2 Nodes=cpu-2" in script.apply()
+
+
+def test_a_slot_that_waits_for_a_node_keeps_its_place_T6() -> None:
+    script = script_of(*rows("112"))
+    script.apply()
+    script.core.see(deleted("slurmd_pods", set_pod(2, SPEC)))
+    script.core.see(deleted("slurm_nodes", record(2, "IDLE", SPEC)))
+    script.core.see(set_pod(2, SPEC, uid="new", node_name=""), place(1, "r3"))
+    assert "SwitchName=z1-r2 Nodes=cpu-2" in script.apply()
+
+
+def test_a_pod_that_is_bound_and_another_label_change_the_file_T6() -> None:
+    script = script_of(*rows("112"), set_pod(3, SPEC, node_name=""), place(3, "r2"))
+    script.apply()
+    script.core.see(set_pod(3, SPEC))
+    assert script.apply()[-1] == "SwitchName=z1-r2 Nodes=cpu-[2-3]"
+    script.core.see(replace(SPEC, topology=Topology(("rack",), "tree:root"), generation=2))
+    assert script.apply()[-1] == "SwitchName=root Switches=r1,r2"
+
+
 def test_a_moved_label_moves_the_node_T6() -> None:
     script = script_of(*rows("112"))
     script.apply()
@@ -191,6 +217,13 @@ def test_nothing_is_written_from_an_incomplete_picture_T7(source: Any) -> None:
     script.core.see(Lost(source, "gone"))
     answer = script.ask()
     assert (answer.digest, answer.why) == ("", f"cannot be read now: {source}")
+
+
+def test_a_file_planned_before_an_outage_is_not_written_in_it_T7() -> None:
+    script = script_of(*rows("112"))
+    assert script.ask().digest
+    script.core.see(Lost("slurm_nodes", "gone"))
+    assert not script.ask().digest
 
 
 def test_the_same_facts_give_the_same_content_after_a_restart_T6() -> None:
@@ -308,3 +341,4 @@ def test_an_upgrade_of_slurm_leaves_no_switches_in_the_file_of_blocks_T6() -> No
     script.apply()
     script.format = "yaml"
     assert script.ask() == AnswerTopology(script.call)
+    assert not script.core.graph.node_set_snapshots.topology.state.wanted.content

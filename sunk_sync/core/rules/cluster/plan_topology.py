@@ -16,8 +16,7 @@ def plan_topology(cluster: Cluster, *_: object) -> Ruling:
     file = state.wanted
     answers = []
     for call in cluster.topology_calls:
-        known = not file.content or call.applied == file.digest
-        if state.why_not or known:
+        if state.why_not or call.applied == file.digest:
             answers.append(AnswerTopology(call.call, why=state.why_not))
         else:
             answers.append(AnswerTopology(call.call, file.digest, file.content))
