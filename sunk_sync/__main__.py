@@ -1,4 +1,4 @@
-"""The command line: run, demo, diff, explain, doctor, convert-nodeset.
+"""The command line: run, demo, explain, diff, status, doctor, convert-nodeset.
 
 Exit code 0: no problem. 1: problem found. 2: could not check, or bad usage. Costly modules are
 imported where they are used, so that --help and usage errors are fast.
@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Container, Mapping, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from sunk_sync.telemetry import version
 
@@ -22,15 +22,30 @@ INTERRUPTED = 128 + 2
 COMMANDS = {
     "run": "keep Slurm and Kubernetes in sync until stopped",
     "doctor": "check both sides and name each problem with its remedy; write nothing",
-    "explain": "explain the decision about a host, Pod or job in one sentence",
-    "diff": "compare the state sunk-sync knows with the state of both sides",
+    "explain": "explain one object: both sides' facts, the decision, and what would change it",
+    "diff": "list in what both sides differ from each other or from what sunk-sync wants",
+    "status": "show in ten lines whether sunk-sync works, and what waits",
+    "pause": "let all replicas write nothing, from now, until a time or until resume",
+    "resume": "end a pause",
     "convert-nodeset": "print NodeSets of Slinky or SUNK as NodeSets of sunk-sync",
     "demo": "show sunk-sync with embedded servers and a live view; no cluster needed",
 }
-POSITIONAL = {"explain": " (host|pod|job) NAME", "convert-nodeset": " FILE"}
-NOT_YET = {
-    "explain": "explain comes with a later release; the log line of each write has its cause",
-    "diff": "diff comes with a later release; doctor compares the names of both sides today",
+POSITIONAL = {"explain": " (host|pod|job|gang|nodeset) NAME", "convert-nodeset": " FILE"}
+KINDS = ("host", "pod", "job", "gang", "nodeset")
+QUESTIONS: Mapping[str, Mapping[str, bool]] = {
+    "explain": {"--json": True, "--watch": True},
+    "diff": {"--json": True, "--older-than": False},
+    "status": {"--json": True},
+    "pause": {"--for": False, "--why": False},
+    "resume": {},
+}
+"""Commands that ask the running service: their flags besides the settings; is it a switch?"""
+FLAG_TEXTS = {
+    "--json": "print JSON (version 1) instead of text (default: false)",
+    "--watch": "ask every second and print each answer that differs (default: false)",
+    "--for": "how long; without it until `sunk-sync resume`",
+    "--why": "a reason, which the Event, the log and readyz show",
+    "--older-than": "exit code 1 if a difference is older (default: 1m)",
 }
 DEMO_FLAGS = {"--once": True, "--seed": False}
 """Each flag, and whether it is a switch."""
@@ -67,9 +82,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _command(given: list[str], command: str) -> int:
     parser, switches = _parser(command)
     parsed, unknown = parser.parse_known_args(_spelled_out(given, switches))
-    if parsed.command in NOT_YET and not unknown:
-        print(f"sunk-sync {parsed.command}: not yet: {NOT_YET[parsed.command]}", file=sys.stderr)
-        return CANNOT
     if parsed.command == "convert-nodeset":
         return _convert(parsed, unknown)
     if parsed.command == "demo":
@@ -105,16 +117,65 @@ def _demo(parsed: argparse.Namespace, unknown: Sequence[str]) -> int:
 def _with_settings(parsed: argparse.Namespace, known: Container[str], mistakes: list[str]) -> int:
     from sunk_sync.settings import sources
 
-    flags = {key: value for key, value in vars(parsed).items() if f"--{key}" in known}
-    mistakes += [f"--{key}: needs a value" for key, value in flags.items() if value == _NO_VALUE]
-    flags = {key: value for key, value in flags.items() if value != _NO_VALUE}
+    given = {key: value for key, value in vars(parsed).items() if f"--{key}" in known}
+    mistakes += [f"--{key}: needs a value" for key, value in given.items() if value == _NO_VALUE]
+    given = {key: value for key, value in given.items() if value != _NO_VALUE}
+    own = {flag: given.pop(flag[2:]) for flag in _own_flags(parsed.command) if flag[2:] in given}
+    mistakes += _misused(own)
     try:
-        settings = sources.load(flags, os.environ, sources.own_namespace())
+        settings = sources.load(given, os.environ, sources.own_namespace())
     except sources.SettingsError as error:
         mistakes += error.mistakes
     if mistakes:
         return _complain(mistakes, parsed.command)
+    if parsed.command in QUESTIONS:
+        return _ask(parsed, own, settings)
     return _doctor(settings) if parsed.command == "doctor" else _run(settings)
+
+
+def _own_flags(command: str) -> Mapping[str, bool]:
+    return QUESTIONS.get(command, {})
+
+
+def _misused(own: Mapping[str, str]) -> list[str]:
+    """Return the mistakes in the flags that are no settings."""
+    mistakes = [
+        f"{flag}: a switch takes =true or =false"
+        for flag, value in own.items()
+        if flag in ("--json", "--watch") and value not in ("true", "false")
+    ]
+    for flag in own.keys() & {"--older-than", "--for"}:
+        from sunk_sync.settings.types import parse_duration
+
+        try:
+            parse_duration(own[flag])
+        except ValueError as error:
+            mistakes.append(f"{flag}: {error}")
+    return mistakes
+
+
+def _ask(parsed: argparse.Namespace, own: Mapping[str, str], settings: "Settings") -> int:
+    from sunk_sync.cli.explain import Question, explain
+    from sunk_sync.cli.overview import diff, status
+    from sunk_sync.cli.pausing import pause, resume
+    from sunk_sync.settings.types import parse_duration
+
+    address = settings.operators_bind_address
+    form: Literal["text", "json"] = "json" if own.get("--json") == "true" else "text"
+    if parsed.command == "status":
+        return status(address, form=form)
+    if parsed.command in ("pause", "resume"):
+        for_s = parse_duration(own["--for"]) if "--for" in own else None
+        why = own.get("--why", "")
+        return (
+            pause(address, for_s=for_s, why=why) if parsed.command == "pause" else resume(address)
+        )
+    if parsed.command == "diff":
+        bound_s = parse_duration(own.get("--older-than", "1m"))
+        return diff(address, older_than_s=bound_s, form=form)
+    watch = own.get("--watch") == "true"
+    kind, name = parsed.kind, parsed.name
+    return explain(Question(kind=kind, name=name, address=address, form=form, watch=watch))
 
 
 def _run(settings: "Settings") -> int:
@@ -149,7 +210,7 @@ def _parser(command: str) -> tuple[_Parser, Mapping[str, bool]]:
     for name, text in COMMANDS.items():
         sub = _add_command(commands, name, text)
         if name == command and name != "convert-nodeset":
-            flags = _add_demo_flags(sub) if name == "demo" else _add_settings(sub)
+            flags = _add_flags(name, sub)
     return parser, flags
 
 
@@ -169,13 +230,33 @@ def _add_command(
     if name == "convert-nodeset":
         sub.add_argument("file", metavar="FILE", help="YAML, several documents; - is stdin")
     elif what:
-        sub.add_argument("kind", choices=("host", "pod", "job"))
-        sub.add_argument("name", metavar="NAME", help="of a Pod: NAMESPACE/NAME")
+        sub.add_argument("kind", choices=KINDS)
+        sub.add_argument("name", metavar="NAME", help="of a Pod, gang or NodeSet: NAMESPACE/NAME")
     return sub
 
 
 def _wide(prog: str) -> argparse.HelpFormatter:
     return argparse.HelpFormatter(prog, max_help_position=40)
+
+
+def _add_flags(command: str, parser: argparse.ArgumentParser) -> Mapping[str, bool]:
+    if command == "demo":
+        return _add_demo_flags(parser)
+    return {**_add_own_flags(command, parser), **_add_settings(parser)}
+
+
+def _add_own_flags(command: str, parser: argparse.ArgumentParser) -> Mapping[str, bool]:
+    own = _own_flags(command)
+    for flag, switch in own.items():
+        shown = "true|false" if switch else "TEXT" if flag == "--why" else "DURATION"
+        parser.add_argument(
+            flag,
+            dest=flag[2:],
+            default=argparse.SUPPRESS,
+            metavar=shown,
+            help=FLAG_TEXTS[flag],
+        )
+    return own
 
 
 def _add_demo_flags(parser: argparse.ArgumentParser) -> Mapping[str, bool]:

@@ -47,6 +47,7 @@ OWN_VALUES = {
     "metrics-bind-address": "",
     "health-probe-bind-address": "",
     "hooks-api-bind-address": "",
+    "operators-bind-address": "",
 }
 """Settings that `settings` may not hold → the value that sets them; empty: the chart alone does."""
 

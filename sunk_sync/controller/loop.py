@@ -10,6 +10,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from sunk_sync.controller.history import History
 from sunk_sync.controller.outbox import Outbox, WriteReport
 from sunk_sync.controller.wake import wait_at_most
 from sunk_sync.core.model.actions import Action
@@ -85,6 +86,7 @@ class Loop:
         """Time of the last step; /livez checks it."""
         self.leading = True
         """False: decide, but pass nothing to the outbox: another replica leads."""
+        self.history = History()
         self._outbox = outbox
         self._journal = journal
         self._clock = clock
@@ -189,6 +191,7 @@ class Loop:
         outcome = report.outcome
         seconds = report.answered_s - report.desired_at_s
         self._journal.wrote(outcome.action, outcome, report.because, seconds)
+        self.history.answered(report.key, outcome, now=report.answered_s)
 
     def _tell_sources(self, news: Sequence[News]) -> None:
         for one in news:
@@ -213,25 +216,28 @@ class Loop:
             if key in self._changed:
                 self._changed.discard(key)
                 self._outbox.facts_changed(key)
+            self.history.decided(key, decision.because, now=now)
             if self.leading:
-                self._pass_on(decision)
+                self._pass_on(decision, now=now)
             if key in self.reconciler.failures:
                 error = self.reconciler.failures[key]
                 self._journal.rule_failed(key, error.rule, error)
         return len(decisions)
 
-    def _pass_on(self, decision: Decision) -> None:
+    def _pass_on(self, decision: Decision, *, now: float) -> None:
         key = decision.key
         self._outbox.want(key, decision.allowed, because=decision.because)
         if decision.kept or key in self._kept:
-            self._tell_kept(key, decision.kept, decision.because)
+            self._tell_kept(decision, now=now)
 
-    def _tell_kept(self, key: Key, kept: tuple[Kept, ...], because: str) -> None:
+    def _tell_kept(self, decision: Decision, *, now: float) -> None:
         """Report once what policy keeps back, not at every decision."""
+        key, kept = decision.key, decision.kept
         told = {(one.action, one.why) for one in self._kept.pop(key, ())}
         for one in kept:
             if (one.action, one.why) not in told:
-                self._journal.kept(one.action, one.why, because)
+                self._journal.kept(one.action, one.why, decision.because)
+                self.history.held(key, one, now=now)
         if kept:
             self._kept[key] = kept
 

@@ -45,6 +45,16 @@ class WriteReport(Struct, frozen=True):
     """When the write was sent, the last time."""
 
 
+class WriteState(Struct, frozen=True):
+    """How far a desired write is."""
+
+    action: Action
+    says: str
+    answered: bool
+    """It is not repeated until a fact changes, or a while has passed."""
+    desired_at_s: float
+
+
 class Writers(Struct, frozen=True, kw_only=True):
     """The writer of each authority, and its bounds."""
 
@@ -118,6 +128,16 @@ class Outbox:
             self._targets[key] = targets
         else:
             del self._targets[key]
+
+    def states_of(self, key: tuple[str, str]) -> Sequence[WriteState]:
+        """Return the desired writes of the key, each with how far it is."""
+        slots = [self._slots.get(target) for target in self._targets.get(key, ())]
+        now = self.clock()
+        return [
+            WriteState(one.desired, one.says(now), one.desired == one.settled, one.desired_at_s)
+            for one in slots
+            if one is not None and one.desired is not None
+        ]
 
     def stands(self, action: SubmitJob) -> bool:
         """Return whether this submission is still desired.

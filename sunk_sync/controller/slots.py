@@ -45,6 +45,18 @@ class Slot(Struct, gc=False, eq=False):
         """Return whether the desired write is neither in flight nor answered."""
         return self.desired is not None and self.in_flight is None and self.desired != self.settled
 
+    def says(self, now: float) -> str:
+        """Return how far the desired write is, for a person."""
+        if self.in_flight is not None:
+            return f"sent {now - self.sent_s:.1f} s ago, no answer yet"
+        if self.desired == self.settled:
+            again = "" if self.ask_again_s is None else f", again in {self.ask_again_s - now:.0f} s"
+            return f"answered {now - self.sent_s:.0f} s ago{again}"
+        if self.attempts:
+            again_s = max(0.0, self.not_before_s - now)
+            return f"tried {self.attempts} times, again in {again_s:.1f} s"
+        return "waits for another write" if self.must_wait(now) else "about to be sent"
+
     def must_wait(self, now: float) -> bool:
         """Return whether a write that excludes this one is in flight or in doubt."""
         return any(one.in_flight is not None for one in (*self.behind, *self.after)) or any(

@@ -1,6 +1,7 @@
 """The last check before a write. It only holds actions back, and remembers drains and ends."""
 
 from collections import deque
+from typing import NamedTuple
 
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import (
@@ -15,7 +16,7 @@ from sunk_sync.core.model.actions import (
 )
 from sunk_sync.core.model.facts import Holding
 from sunk_sync.core.model.keys import Key
-from sunk_sync.core.model.names import EVENT_END_HELD, MANAGER_RETIRE
+from sunk_sync.core.model.names import EVENT_END_HELD, EVENT_PAUSED, MANAGER_RETIRE
 from sunk_sync.core.model.node_set_actions import Condemn, CreatePod, RemakePod
 from sunk_sync.core.model.verdict import Kept, Screened, Verdict
 
@@ -145,14 +146,11 @@ class Policy:
         if weak:
             wants = self._limit_events(workload, wants, held=bool(held), now=now)
         unread = "" if graph.jobs.live else "cannot be read now: jobs"
-        if not (why or held or unread):
+        if not (why or held or unread or graph.paused):
             return Screened(wants)
         again_s = self.ends.again_s(now) if held else None
-        kept = [
-            Kept(action, why or (held if _is_weak(action) else unread), again_s)
-            for action in wants
-            if _is_kept(action, why=why, held=held, unread=unread)
-        ]
+        reasons = _Reasons(why, graph.paused, held, unread)
+        kept = [Kept(one, reasons.of(one), again_s) for one in wants if reasons.of(one)]
         taken = {id(one.action) for one in kept}
         return Screened(tuple(one for one in wants if id(one) not in taken), tuple(kept))
 
@@ -228,10 +226,23 @@ def _since_s(held: dict[str, float]) -> float:
     return min(held.values(), default=0.0)
 
 
-def _is_kept(action: Action, *, why: str, held: str, unread: str) -> bool:
-    if traits_of(action).reads:
-        return False
-    return bool(why or (held and _is_weak(action)) or (unread and isinstance(action, ON_JOBS)))
+class _Reasons(NamedTuple):
+    """Why writes for a workload are held back; each text may be empty."""
+
+    all: str
+    paused: str
+    weak: str
+    on_jobs: str
+
+    def of(self, action: Action) -> str:
+        """Return why this write is held back, or nothing."""
+        if traits_of(action).reads:
+            return ""
+        if self.all or (self.paused and not _goes_on(action)):
+            return self.all or self.paused
+        if self.weak and _is_weak(action):
+            return self.weak
+        return self.on_jobs if isinstance(action, ON_JOBS) else ""
 
 
 def _is_weak(action: Action) -> bool:
@@ -257,6 +268,13 @@ def _rests_on_absence(wants: tuple[Action, ...]) -> bool:
     return False
 
 
+def _goes_on(action: Action) -> bool:
+    """Whether a pause lets it pass: answers to calls, which Slurm waits for, and its own Event."""
+    if isinstance(action, RecordEvent):
+        return action.reason == EVENT_PAUSED
+    return traits_of(action).queue == "hooks"
+
+
 def _is_by_absence(action: Action) -> bool:
     return isinstance(action, RemakePod) or (isinstance(action, Drain) and action.absence)
 
@@ -272,7 +290,7 @@ def _releases_pod(action: Action) -> bool:
 
 def _all_may(graph: Graph) -> bool:
     """Whether only the breaker may hold actions back: every source is live, and no dry run."""
-    return not (graph.sources.stale or graph.configuration.dry_run)
+    return not (graph.sources.stale or graph.configuration.dry_run or graph.paused)
 
 
 def _why_not(graph: Graph, action: Action) -> str:
@@ -287,4 +305,6 @@ def _why_not(graph: Graph, action: Action) -> str:
         return f"cannot be read now: {', '.join(graph.sources.stale)}"
     if isinstance(action, ON_NODE_SETS) and not graph.sources.node_sets_live:
         return "cannot be read now: NodeSets and their Pods"
-    return "dry run" if graph.configuration.dry_run else ""
+    if graph.configuration.dry_run:
+        return "dry run"
+    return "" if _goes_on(action) else graph.paused

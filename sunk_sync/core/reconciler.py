@@ -42,12 +42,12 @@ class Reconciler:
     def observe(self, news: Sequence[News], *, now: float) -> list[Key]:
         """Take news in; return the keys whose facts changed."""
         graph = self.graph
-        before = graph.sources.readiness
+        before = (graph.sources.readiness, graph.paused)
         graph.observe(news, now=now)
         changed_keys = list(graph.keys.dirty)
         self.pending.update(graph.keys.dirty)
         graph.keys.dirty.clear()
-        if before != graph.sources.readiness:
+        if before != (graph.sources.readiness, graph.paused):
             self.decide_wanting()
         return changed_keys
 

@@ -19,11 +19,15 @@ from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient, Backoff
 from sunk_sync.kube.api.client import KubeClient
 from sunk_sync.server.metrics_server import Monitored, serve
+from sunk_sync.server.operators import Operators, Questions
 from sunk_sync.server.tokens import KeyFileError, read_key
 from sunk_sync.service import gc_pauses
+from sunk_sync.service.explanation import Explainer
 from sunk_sync.service.health import Health
 from sunk_sync.service.hooks_key import kept_key
 from sunk_sync.service.leadership import Leadership, own_address
+from sunk_sync.service.overview import Overview
+from sunk_sync.service.pausing import Pausing
 from sunk_sync.service.user_policy import PolicyWatch
 from sunk_sync.service.wiring import (
     ALONE,
@@ -86,6 +90,7 @@ class Service:
         self.health = Health(clock=self.clock)
         self._stop = asyncio.Event()
         self._leadership: Leadership | None = None
+        self._pausing: Pausing | None = None
 
     async def run(self) -> int:
         """Open the metrics server, then work until `stop`. A cancellation ends it like a kill."""
@@ -199,6 +204,8 @@ class Service:
         self.health.loop, self.health.reconciler = parts.loop, parts.reconciler
         async with AsyncExitStack() as hooks:
             address = await self._open_hooks(hooks, parts, kube)
+            self._pausing = self._make_pausing(parts)
+            await self._open_operators(hooks, parts, self._pausing)
             async with anyio.create_task_group() as election:
                 if self._leadership is not None:
                     election.start_soon(self._take_part, self._leadership, parts, address)
@@ -230,9 +237,14 @@ class Service:
 
     async def _take_part(self, leadership: Leadership, parts: Parts, address: str) -> None:
         """Stand by, lead, and stop this process if the Lease is lost: it then starts afresh."""
-        leadership.on_change = parts.leader_changed
+        leadership.on_change = lambda: self._lease_changed(parts)
         await leadership.run(address)
         self.stop()
+
+    def _lease_changed(self, parts: Parts) -> None:
+        parts.leader_changed()
+        if self._pausing is not None:
+            self._pausing.look_now()
 
     async def _open_hooks(self, stack: AsyncExitStack, parts: Parts, kube: KubeClient) -> str:
         """Return host:port at which other replicas reach the server; empty: it is off."""
@@ -244,13 +256,36 @@ class Service:
         self.log.info("hooks server open", address=bound, url=self.settings.hooks_url)
         return own_address(bound, address, kubernetes=kube.address)
 
+    def _make_pausing(self, parts: Parts) -> Pausing:
+        return Pausing(
+            self._leadership,
+            parts.loop.tell,
+            alarms=self.telemetry.alarm_gauges,
+            wall_clock=Ambient().wall_clock,
+        )
+
+    async def _open_operators(self, stack: AsyncExitStack, parts: Parts, pausing: Pausing) -> None:
+        address = self.settings.operators_bind_address
+        if address is None:
+            return
+        explainer = Explainer(parts.loop, parts.outbox, clock=self.clock)
+        overview = Overview(parts.loop, parts.outbox, self.health, clock=self.clock)
+        questions = Questions(
+            explainer.explain, overview.differences, overview.status, pausing.order
+        )
+        bound = await stack.enter_async_context(Operators(questions).serve(address))
+        self.log.info("operators server open", address=bound)
+
     async def _run_parts(self, parts: Parts, slurm: SlurmClient) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(parts.run)
             tasks.start_soon(self._set_gauges, parts, slurm)
             tasks.start_soon(gc_pauses.walk_everything_now_and_then)
+            assert self._pausing is not None
+            tasks.start_soon(self._pausing.run)
             if self._leadership is not None:
                 await self._leadership.elected.wait()
+                await self._pausing.look()
                 await parts.take_over()
                 self.log.info("writes from now on")
             if parts.configuration.node_sets and self.settings.pending_jobs_interval_s:

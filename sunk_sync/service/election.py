@@ -65,6 +65,8 @@ class ElectionState(Struct, frozen=True):
     """host:port of the holder's hooks server."""
     trouble: str = ""
     """Why the Lease could not be read or written last time."""
+    paused: str = ""
+    """Its annotation paused."""
 
 
 class _Seen(Struct, frozen=True):
@@ -129,6 +131,10 @@ class Elector:
         self._fence.close()
         self.leads = False
         return why
+
+    def saw_paused(self, text: str) -> None:
+        """Note the annotation that the own process has set."""
+        self._say(paused=text)
 
     async def release(self) -> KubeError | None:
         """Stop writing and give the Lease back; no effect if this replica does not lead."""
@@ -202,7 +208,7 @@ class Elector:
         self._say_leader(lease)
 
     def _say_leader(self, lease: LeaseState) -> None:
-        self._say(leader=lease.holder, address=lease.address, trouble="")
+        self._say(leader=lease.holder, address=lease.address, trouble="", paused=lease.paused)
 
     def _say(self, **fields: str) -> None:
         state = replace(self.state, **fields)
@@ -258,6 +264,7 @@ class Elector:
         if lease.holder not in ("", self._identity):
             self._say_leader(lease)
             return f"{lease.holder} holds the Lease"
+        self._say(paused=lease.paused)
         self._lease = lease
         return ""
 

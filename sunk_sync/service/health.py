@@ -43,7 +43,13 @@ class Health:
             return False, [Check("start", "failed", self.starting)]
         checks = [self._source(source) for source in self._sources()]
         listed = not any(check.ok == "failed" for check in checks)
-        checks += [self._selector(), self._holding(), *self._workloads(), self._service()]
+        checks += [
+            self._paused(),
+            self._selector(),
+            self._holding(),
+            *self._workloads(),
+            self._service(),
+        ]
         if self.leader is not None:
             checks.append(self.leader())
         if self.stopping:
@@ -74,6 +80,11 @@ class Health:
             age_s = self._clock() - table.agreed_s
             return Check(name, "ok", f"{rows} rows, last proved whole {age_s:.0f} s ago")
         return Check(name, "degraded", f"cannot be read: {table.why}; {rows} rows as last seen")
+
+    def _paused(self) -> Check:
+        assert self.reconciler is not None
+        why = self.reconciler.graph.paused
+        return Check("pause", "degraded" if why else "ok", why or "not paused")
 
     def _selector(self) -> Check:
         assert self.reconciler is not None

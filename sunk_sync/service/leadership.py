@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.api.client import KubeClient
 from sunk_sync.kube.write.lease import LeasePlace, LeaseStore, own_object_name
@@ -19,6 +20,7 @@ from sunk_sync.service.fence import Fence, boot_s
 from sunk_sync.settings.model import Settings
 from sunk_sync.telemetry.telemetry import Telemetry
 
+PAUSE_DEADLINE_S: Final = 5.0
 ANYWHERE: Final = ("", "0.0.0.0", "::")
 
 
@@ -35,8 +37,9 @@ class Leadership:
         self._place = LeasePlace(kube.namespace, own_object_name(settings.cluster_name))
         self._telemetry = telemetry
         self._log = telemetry.log
+        self._store = LeaseStore(kube, self._place)
         self._elector = Elector(
-            LeaseStore(kube, self._place),
+            self._store,
             self._identity,
             fence=self.fence,
             timing=ElectionTiming(settings.leader_elect_lease_duration_s),
@@ -50,6 +53,19 @@ class Leadership:
         """Return host:port of the hooks server of another replica that leads; empty: none does."""
         state = self._elector.state
         return "" if state.leader == self._identity else state.address
+
+    @property
+    def paused(self) -> str:
+        """Return the annotation paused of the Lease, as last read."""
+        return self._elector.state.paused
+
+    async def set_paused(self, text: str) -> str:
+        """Set the annotation, for all replicas; return why that failed, or nothing."""
+        answer = await self._store.set_paused(text, deadline_s=PAUSE_DEADLINE_S)
+        if isinstance(answer, KubeError):
+            return f"Lease {self._place}: {answer.why}"
+        self._elector.saw_paused(answer.paused)
+        return ""
 
     async def run(self, address: str) -> None:
         """Take part until this replica has led and lost; `address` is that of its hooks server."""

@@ -152,6 +152,10 @@ class Settings(BaseModel):
     """/livez, /readyz, /healthz; ?verbose names each check"""
     hooks_api_bind_address: types.BindAddress = _setting(_LISTEN, types.Address("", 8000))
     """hooks server for the gate and placeholder jobs; empty: off"""
+    operators_bind_address: types.LoopbackAddress = _setting(
+        _LISTEN, types.Address("127.0.0.1", 8082)
+    )
+    """answers `sunk-sync explain`, on this machine alone: kubectl exec; empty: off"""
 
     hooks_url: types.Url = _setting(
         _HOOKS,

@@ -74,6 +74,14 @@ def parse_address(given: object) -> Address | None:
     return Address(host.strip("[]"), int(port))
 
 
+def parse_loopback(given: object) -> Address | None:
+    """Read an address as `parse_address` does; only this machine may reach it."""
+    address = parse_address(given)
+    if address is not None and not re.fullmatch(r"127\.[\d.]+|::1|localhost", address.host):
+        raise ValueError("allowed is an address of this machine alone, 127.0.0.1:PORT, or empty")
+    return address
+
+
 def _check(is_sound: Callable[[str], object], allowed: str) -> BeforeValidator:
     """Refuse an invalid value; `allowed` describes the valid ones."""
 
@@ -169,6 +177,7 @@ Secret = Annotated[SecretStr, _check(_form("[!-~]+"), "one token: printable ASCI
 FilePath = Annotated[Path, _path]
 ReadableFile = Annotated[Path, AfterValidator(_readable), _path]
 BindAddress = Annotated[Address | None, PlainValidator(parse_address)]
+LoopbackAddress = Annotated[Address | None, PlainValidator(parse_loopback)]
 Url = Annotated[
     str, AfterValidator(_bare), _check(_form(_URL), "http://HOST:PORT or https://HOST:PORT")
 ]

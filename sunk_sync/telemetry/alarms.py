@@ -34,6 +34,14 @@ class AlarmGauges:
         elif before and not count:
             self._log.info("drains released", held_before=before)
 
+    def paused(self, why: str) -> None:
+        """Report that an operator paused sunk-sync, or let it go on (empty)."""
+        self._set("sunk_sync_paused", bool(why))
+        if why:
+            self._log.warning("paused: nothing is written", why=why, cure="sunk-sync resume")
+        else:
+            self._log.info("resumed")
+
     def ends_held(self, count: int) -> None:
         """Report the number of workloads whose Pods the breaker keeps (P31)."""
         before = self._set("sunk_sync_pod_ends_held", count)

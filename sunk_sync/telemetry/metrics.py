@@ -122,6 +122,7 @@ _STATE = (
         "gauge",
         "Workloads whose Pods --max-pod-ends-per-minute keeps from being deleted",
     ),
+    Spec("sunk_sync_paused", "gauge", "1 while an operator lets nothing be written"),
     Spec(
         "sunk_sync_jobs_kept",
         "gauge",

@@ -4,16 +4,14 @@ Every method is synchronous and cheap, and never raises for untrusted input.
 """
 
 import math
-import re
 import time
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import structlog
 
 from sunk_sync.core.model import actions as act
-from sunk_sync.core.model import lock_actions, node_set_actions, topology_file
 from sunk_sync.core.model.actions import Action, target_of
 from sunk_sync.core.model.facts import (
     SOURCES,
@@ -26,6 +24,7 @@ from sunk_sync.core.model.facts import (
 )
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.model.traits import Target
+from sunk_sync.telemetry.action_words import authority_of, fields_of, name_of
 from sunk_sync.telemetry.alarms import AlarmGauges
 from sunk_sync.telemetry.exchange import Exchange
 from sunk_sync.telemetry.hooks import HookJournal
@@ -122,7 +121,7 @@ class Telemetry:
             self._kept.clear()
         self._kept[target] = (action, why)
         level = self.log.info if why == "dry run" else self.log.debug
-        level("not written", **_told(action), why=why, because=because)
+        level("not written", **fields_of(action), why=why, because=because)
 
     def source(self, news: News) -> None:
         """Record Lost, ListingStarted, ListingEnded or Confirmed; log each change."""
@@ -169,7 +168,7 @@ class Telemetry:
         level, extra = self._level_of(action, outcome)
         level(
             "read" if isinstance(action, act.GetObject | act.Relist) else "write",
-            **{**_told(action), **extra},
+            **{**fields_of(action), **extra},
             outcome=came_of_it,
             because=because,
             seconds=round(seconds, 4),
@@ -286,107 +285,9 @@ class _Quietly:
         return True, swallowed
 
 
-def name_of(struct: Action | Outcome) -> str:
-    """`SetConditions` → `set-conditions`"""
-    return _kebab(type(struct).__name__)
-
-
-def authority_of(action: Action) -> str:
-    queue = act.traits_of(action).queue
-    return "slurm" if queue == "jobs" else queue
-
-
 def spelled(key: object) -> str:
     """`("host", "n1")` → `host n1`"""
     return " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
-
-
-def _told(action: Action) -> _Extra:
-    """Return the log fields of an action: its object and its content."""
-    told: _Extra = {"action": name_of(action)}
-    if isinstance(action, act.SlurmAction | node_set_actions.OnRecord):
-        return told | {"slurm_node": action.slurm_node} | _node_content(action)
-    match action:
-        case node_set_actions.SetReservation():
-            return told | {"reservation": action.name, "slurm_nodes": len(action.slurm_nodes)}
-        case act.GetObject() | act.GetGang():
-            return told | _place(action.kind, action.namespace, action.name)
-        case act.Relist():
-            return told | {"source": action.source}
-        case act.SubmitJob():
-            return told | {
-                "workload": action.identity.workload,
-                "job": action.name,
-                "kind": action.kind,
-            }
-        case act.CancelJob() | act.UpdateJob():
-            return told | {"job_id": action.job_id, "job": action.name}
-        case act.GetJob():
-            return told | {"job_id": action.job_id}
-        case _ if isinstance(action, act.HookAction):
-            return told | _answer(action)
-        case _:
-            reference = action.reference
-            told |= _place(reference.kind, reference.namespace, reference.name)
-            return told | _content(action)
-
-
-def _answer(action: act.HookAction) -> _Extra:
-    match action:
-        case act.AnswerGate() | lock_actions.AnswerLock():
-            return {"slurm_node": action.slurm_node, "go": action.go, "waits_for": action.why}
-        case topology_file.AnswerTopology():
-            return {"digest": action.digest, "why": action.why}
-        case act.AnswerStop():
-            return {"verdict": action.verdict}
-
-
-def _node_content(action: act.SlurmAction | node_set_actions.OnRecord) -> _Extra:
-    match action:
-        case act.Drain() | act.Undrain() | act.RewriteReason():
-            return {"reason": action.reason}
-        case act.SetFeatures():
-            return {"features": ",".join(action.features), "weight": action.weight}
-        case act.SetTopology():
-            return {"topology": action.topology}
-        case node_set_actions.RequeueJobs():
-            return {"method": action.which.method}
-        case _:
-            return {}
-
-
-def _content(action: Action) -> _Extra:
-    match action:
-        case node_set_actions.CreatePod():
-            return {"pod": action.name, "revision": action.plan.revision}
-        case node_set_actions.Condemn() | node_set_actions.DeletePod():
-            return {"pending_deletion": action.why}
-        case lock_actions.Lock():
-            return {"state": action.state}
-        case node_set_actions.SetFinalizer():
-            return {"held": action.held}
-        case act.SetConditions():
-            return {"conditions": ",".join(f"{c.type}={c.status}" for c in action.conditions)}
-        case act.SetMetadata():
-            pairs = (*action.labels, *action.annotations)
-            return {"set": ",".join(f"{key}={value}" for key, value in pairs)}
-        case act.RecordEvent():
-            return {"event_reason": action.reason, "message": action.message}
-        case act.Bind():
-            return {"node": action.node_name, "job_id": action.job_id}
-        case act.EndPod() | act.SetScheduled():
-            return {"reason": action.reason, "message": action.message}
-        case _:
-            return {}
-
-
-def _place(kind: str, namespace: str, name: str) -> _Extra:
-    return {kind.lower(): f"{namespace}/{name}" if namespace else name}
-
-
-@cache
-def _kebab(name: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
 
 
 def _utc(at: float) -> str:

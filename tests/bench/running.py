@@ -123,6 +123,7 @@ class Running(Measured):
                 *("--metrics-bind-address", "127.0.0.1:0"),
                 *("--health-probe-bind-address", "127.0.0.1:0"),
                 *("--hooks-api-bind-address", "127.0.0.1:0"),
+                *("--operators-bind-address", "127.0.0.1:0"),
                 *flags,
                 stderr=log.fileno(),
             )

@@ -45,6 +45,12 @@ MATRIX: dict[str, Values] = {
     "all Pods, cluster scope": {"scheduler": {"watchAllPods": True, "scope": {"type": "cluster"}}},
     "lock": {"lock": {"enabled": True}},
     "lock, all Pods": {"lock": {"enabled": True}, "scheduler": {"watchAllPods": True}},
+    "alerts and dashboards": {
+        "metrics": {
+            "prometheusRule": {"enabled": True, "labels": {"release": "prom"}},
+            "dashboards": {"enabled": True},
+        }
+    },
     "one replica": {"leaderElection": {"enabled": False}},
     "spread by hand": {"topologySpreadConstraints": [SPREAD]},
     "another cluster name": {"clusterName": "HPC_2.east"},

@@ -6,9 +6,11 @@ import pytest
 
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import (
+    AnswerGate,
     Cordon,
     Drain,
     GetObject,
+    RecordEvent,
     Relist,
     RewriteReason,
     SetComment,
@@ -16,13 +18,14 @@ from sunk_sync.core.model.actions import (
     SetMetadata,
     Undrain,
 )
+from sunk_sync.core.model.calls import GateCall
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import Confirmed, Holding, Lost, Row, Source
+from sunk_sync.core.model.facts import Confirmed, Holding, Lost, Paused, Row, Source
 from sunk_sync.core.model.keys import CLUSTER, host_key
 from sunk_sync.core.model.names import DRAINED, MANAGER_MIRROR, MANAGER_RETIRE
 from sunk_sync.core.model.verdict import Verdict
 from sunk_sync.core.policy import HELD_AGAIN_S, MINUTE_S, Breaker, Policy, drain_limit
-from tests.kit.build import Core, deleted, marked, node, slurm_node, slurmd_pod
+from tests.kit.build import POD, Core, deleted, marked, node, room, slurm_node, slurmd_pod
 
 SOURCES: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
 
@@ -325,3 +328,44 @@ def test_policy_allows_a_part_of_the_wants_in_their_order() -> None:
     fresh = Policy().screen(Graph(Configuration()), host_key("n1"), verdict, now=core.now)
     assert not fresh.allowed
     assert tuple(kept.action for kept in fresh.kept) == verdict.wants
+
+
+def test_a_pause_keeps_every_write_until_it_ends_and_then_all_go() -> None:
+    cordoned = node("n1", unschedulable=True)
+    core = Core(node("n1"), slurmd_pod("n1", node_name="n1"), slurm_node())
+    core.see(Paused("paused: upgrade"))
+    core.see(cordoned)
+    assert core.allowed("n1", Drain) == []
+    standing = core.reconciler.standing[("host", "n1")]
+    assert {kept.why for kept in standing.kept} == {"paused: upgrade"}
+    core.see(Paused(""))
+    assert core.allowed("n1", Drain)
+
+
+def test_a_pause_keeps_the_writes_of_workloads_too() -> None:
+    core = Core(*room())
+    core.see(Paused("paused: upgrade"))
+    core.see(POD)
+    assert core.submission(POD) in core.workload_kept(POD)
+    core.see(Paused(""))
+    assert not core.workload_kept(POD)
+
+
+def test_a_pause_answers_calls_of_slurm_and_reports_itself_once() -> None:
+    core = Core(*room())
+    core.see(Paused("paused: upgrade"))
+    call = GateCall(1, "9", ("n1",), core.now, core.now + 60.0)
+    decisions = core.see(call)
+    answers = [one for each in decisions for one in each.allowed if isinstance(one, AnswerGate)]
+    assert [one.go for one in answers] == [True]
+    (event,) = core.decided(CLUSTER).wants
+    assert isinstance(event, RecordEvent)
+    assert event.reason == "Paused"
+    assert "paused: upgrade. To go on: kubectl sunk resume" in event.message
+    assert core.kept(CLUSTER) == []
+
+
+def test_a_pause_before_the_listings_does_not_let_more_pass() -> None:
+    core = Core(*room(), listed=False)
+    decisions = core.see(Paused("paused: upgrade"))
+    assert not [one for each in decisions for one in each.allowed]

@@ -16,6 +16,7 @@ from sunk_sync.kube.write import hooks_key, lease
 from sunk_sync.kube.write.hooks_key import SecretReference, find_key
 from sunk_sync.kube.write.lease import LeaseClaim, LeasePlace, LeaseState, LeaseStore
 from sunk_sync.kube.write.pod_requests import binding
+from sunk_sync.service.pausing import annotation, read_annotation
 from tests.formats.samples import FUTURE, each, read
 from tests.kit.pod_rows import row, seen
 
@@ -129,3 +130,15 @@ async def test_leases_are_written_as_before() -> None:
 def present(body: Any) -> Any:
     found = body["metadata"]["annotations"]
     return {name: value for name, value in found.items() if value is not None}
+
+
+@each("pauses")
+async def test_a_pause_in_a_lease_is_read_and_written_the_same(sample: Sample) -> None:
+    annotations = {names.PAUSED: sample["text"]}
+    server = Server({"metadata": {"resourceVersion": "1", "annotations": annotations}})
+    state = await LeaseStore(server, PLACE).set_paused(sample["text"], deadline_s=1)
+    assert server.bodies == [{"metadata": {"annotations": annotations}}]
+    assert isinstance(state, LeaseState)
+    pause = read_annotation(state.paused)
+    assert pause is not None
+    assert (pause.sentence(), annotation(pause)) == (sample["means"], sample["text"])

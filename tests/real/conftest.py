@@ -13,7 +13,7 @@ import pytest
 from tests.real.service import Service
 from tests.real.stage import Host, Stage
 from tests.real.testbed import Bed, KubeServer, SlurmServer
-from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES, chart_tools
+from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES, chart_tools, promtool
 from tests.real.testbed.requirements import why_not, why_not_built, why_not_image
 from tests.real.testbed.sandbox import sweep
 from tests.real.workloads import PodStage
@@ -31,6 +31,11 @@ def require(*, kube: str | None = None, slurm: str | None = None, scheduler: boo
 def require_helm() -> None:
     """Skip if the tools of the chart are not built; in CI fail instead. They need no root."""
     _skip(why_not_built([chart_tools()]))
+
+
+def require_promtool() -> None:
+    """Skip if promtool is not there; in CI fail instead. It needs no root."""
+    _skip(why_not_built([promtool()]))
 
 
 def require_podman() -> None:

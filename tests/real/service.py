@@ -74,6 +74,7 @@ class Service:
             "metrics_bind_address": "127.0.0.1:0",
             "health_probe_bind_address": "127.0.0.1:0",
             "hooks_api_bind_address": "127.0.0.1:0",
+            "operators_bind_address": "127.0.0.1:0",
             "log_format": "json",
             **flags,
         }

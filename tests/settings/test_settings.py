@@ -70,6 +70,7 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert settings.metrics_bind_address == Address("", 8080)
     assert settings.health_probe_bind_address == Address("", 8081)
     assert settings.hooks_api_bind_address == Address("", 8000)
+    assert settings.operators_bind_address == Address("127.0.0.1", 8082)
     assert not settings.dry_run
     assert not settings.cordon_on_slurm_drain
 

@@ -28,6 +28,7 @@ from sunk_sync.core.model.facts import (
     News,
     Node,
     Observed,
+    Paused,
     Placed,
     Pod,
     Reference,
@@ -74,6 +75,9 @@ class RowKind(NamedTuple):
 
 
 class Graph:
+    paused = ""
+    """Why an operator lets nothing be written, or empty."""
+
     def __init__(self, configuration: Configuration) -> None:
         self.sources = Sources(watch_all_pods=configuration.watch_all_pods)
         tables = self.sources.tables
@@ -143,6 +147,7 @@ class Graph:
             doubts=self.doubts.current(),
             topology=self.node_set_snapshots.topology.state,
             topology_calls=tuple(self.calls.topologies.values()),
+            paused=self.paused,
         )
 
     def forget_cached(self, key: Key) -> None:
@@ -187,8 +192,8 @@ class Graph:
                 case Contradicted(of, asked_s):
                     place = (of.kind, of.namespace, of.name)
                     self._contradict(place, asked_s=asked_s, wrong=lambda uid: uid == of.uid)
-                case Holding():
-                    self._observe_holding(one)
+                case Holding() | Paused():
+                    self._observe_restraint(one)
                 case ListingStarted() | ListingEnded() | Confirmed() | Lost():
                     self._observe_source(one, now=now)
                 case GateCall() | LockCall() | StopCall() | TopologyReport() | CallEnded():
@@ -352,10 +357,14 @@ class Graph:
             self.workloads.memory.settle_bind(tried, get_result)
             self.keys.mark(workload_key(self.workloads.index.key_of_uid[of.uid]))
 
-    def _observe_holding(self, holding: Holding) -> None:
-        standing = holding if holding.count or holding.ends else None
-        if standing != self.holding:
-            self.holding = standing
+    def _observe_restraint(self, one: Holding | Paused) -> None:
+        """Note why policy holds writes back."""
+        before = (self.holding, self.paused)
+        if isinstance(one, Paused):
+            self.paused = one.why
+        else:
+            self.holding = one if one.count or one.ends else None
+        if before != (self.holding, self.paused):
             self.keys.mark(CLUSTER)
 
     def _observe_call(self, one: CallFact) -> None:

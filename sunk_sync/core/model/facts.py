@@ -382,11 +382,18 @@ class Holding(Struct, frozen=True, gc=False):
     ends_since_s: float = 0.0
 
 
+class Paused(Struct, frozen=True, gc=False):
+    """An operator stopped all writes, or lets them go on. Source: annotation of the Lease."""
+
+    why: str
+    """`paused until …: …`; empty: not paused."""
+
+
 News = (
     Observed | WriteEcho | Deleted | ListingStarted | ListingEnded | Confirmed | Lost | GetResult
     | Holding | GateCall | StopCall | CallEnded | JobNotice | Attempt | SubmitRefused | BindRefused
     | BindTried | Placed | Contradicted | GangSize | Taken | PolicyRead | LockCall | NodePods
-    | NodeSetAnswer | TopologyReport
+    | NodeSetAnswer | Paused | TopologyReport
 )  # fmt: skip
 
 Tell = Callable[[Sequence[News]], Awaitable[None]]

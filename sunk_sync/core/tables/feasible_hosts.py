@@ -168,6 +168,15 @@ class FeasibleHosts:
         external = bool(fit) and external
         return Reach(excluded, why, tuple(sorted(fit)), external, hosts_digest(excluded))
 
+    def reasons_of(self, specs: Iterable[PodSpec]) -> dict[str, Reasons]:
+        """Return for each Slurm node why it cannot take one of these Pods; empty: it can."""
+        demands = [demand_of(spec) for spec in dict.fromkeys(specs)]
+        return {name: self._first_reasons(demands, name) for name in self._slurm_nodes.entries}
+
+    def _first_reasons(self, demands: Sequence[Demand], slurm_node: str) -> Reasons:
+        each = (self._reasons(demand, slurm_node) for demand in demands)
+        return next(filter(None, each), ())
+
     def _reasons(self, demand: Demand, slurm_node: str) -> Reasons:
         claim = self._claims.claim_of(slurm_node)
         if claim.node is None:

@@ -75,6 +75,8 @@ class Cluster(Struct, frozen=True, kw_only=True, gc=False):
     doubts: tuple[Doubt, ...] = ()
     topology: TopologyState = UNKNOWN
     topology_calls: tuple[TopologyReport, ...] = ()
+    paused: str = ""
+    """Why sunk-sync writes nothing, or empty."""
 
 
 class Placement(Struct, frozen=True, gc=False):

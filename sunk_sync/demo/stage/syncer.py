@@ -135,6 +135,7 @@ def settings_for(*, kubeconfig: str, slurm_address: str, key_file: str) -> Setti
         "metrics-bind-address": f"{LOCAL}:{_free_port()}",
         "health-probe-bind-address": f"{LOCAL}:{_free_port()}",
         "hooks-api-bind-address": hooks,
+        "operators-bind-address": f"{LOCAL}:{_free_port()}",
         "hooks-url": f"http://{hooks}",
         "hooks-key-file": key_file,
     }

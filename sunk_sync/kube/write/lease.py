@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from sunk_sync.core.model.names import HOOKS_ADDRESS, RELEASED_BY
+from sunk_sync.core.model.names import HOOKS_ADDRESS, PAUSED, RELEASED_BY
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.client import Caller, Request
 from sunk_sync.kube.write.outcomes import is_gone
@@ -46,6 +46,8 @@ class LeaseState(Struct, frozen=True, kw_only=True):
     transitions: int = 0
     address: str = ""
     """host:port of the holder's hooks server."""
+    paused: str = ""
+    """Annotation paused."""
 
 
 class LeaseClaim(Struct, frozen=True, kw_only=True):
@@ -123,6 +125,13 @@ class LeaseStore:
         annotations = {HOOKS_ADDRESS: None, RELEASED_BY: holder}
         return await self._write(before, annotations, spec, deadline_s=deadline_s)
 
+    async def set_paused(self, text: str, *, deadline_s: float) -> LeaseState | KubeError:
+        """Set the annotation paused, or remove it; the holder of the Lease does not matter."""
+        answer = await self._client.call(
+            self._change(None, {PAUSED: text or None}, None, deadline_s=deadline_s), _decode
+        )
+        return answer if isinstance(answer, KubeError) else _state(answer)
+
     async def _write(
         self,
         before: LeaseState,
@@ -141,18 +150,24 @@ class LeaseStore:
 
     def _change(
         self,
-        version: str,
+        version: str | None,
         annotations: dict[str, str | None],
-        spec: dict[str, Any],
+        spec: dict[str, Any] | None,
         *,
         deadline_s: float,
     ) -> Request:
-        metadata = {"resourceVersion": version, "annotations": annotations}
+        """`version`, `spec`: None leaves it as it is."""
+        metadata: dict[str, Any] = {"annotations": annotations}
+        if version is not None:
+            metadata["resourceVersion"] = version
+        body: dict[str, Any] = {"metadata": metadata}
+        if spec is not None:
+            body["spec"] = spec
         return Request(
             method="PATCH",
             path=self._path,
             query=(("fieldManager", MANAGER),),
-            body=msgspec.json.encode({"metadata": metadata, "spec": spec}),
+            body=msgspec.json.encode(body),
             content_type="application/merge-patch+json",
             deadline_s=deadline_s,
             by_anyone=True,
@@ -193,4 +208,5 @@ def _state(lease: _Lease) -> LeaseState:
         duration_s=float(spec.lease_duration_seconds or 0),
         transitions=spec.lease_transitions or 0,
         address=annotations.get(HOOKS_ADDRESS, ""),
+        paused=annotations.get(PAUSED, ""),
     )

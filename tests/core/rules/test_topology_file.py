@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import SetTopology
 from sunk_sync.core.model.calls import CallEnded
-from sunk_sync.core.model.facts import Lost, Node, Row
+from sunk_sync.core.model.facts import Lost, Node, Paused, Row
 from sunk_sync.core.model.keys import CLUSTER
 from sunk_sync.core.model.node_set import Stamp, Topology
 from sunk_sync.core.model.node_set_actions import SetStatus
@@ -224,6 +224,17 @@ def test_a_file_planned_before_an_outage_is_not_written_in_it_T7() -> None:
     assert script.ask().digest
     script.core.see(Lost("slurm_nodes", "gone"))
     assert not script.ask().digest
+
+
+def test_nothing_is_written_during_a_pause_T6() -> None:
+    script = script_of(*rows("112"))
+    script.core.see(Paused("paused until noon"))
+    script.call += 1
+    script.core.see(TopologyReport(script.call, "conf", "", asked_s=script.core.now))
+    wants = script.core.decided(CLUSTER).wants
+    assert AnswerTopology(script.call, why="paused until noon") in wants
+    script.core.see(CallEnded(script.call), Paused(""))
+    assert script.apply() == FIRST
 
 
 def test_the_same_facts_give_the_same_content_after_a_restart_T6() -> None:

@@ -40,7 +40,11 @@ def build(kube: str | None, slurm: Sequence[str], progress: Progress) -> None:
     _try_podman(progress)
     # The scheduler and helm reuse the compiled packages of the servers: they are built after them.
     go = [*_kube_jobs(kube, progress), *_chart_jobs(progress)]
-    debian_jobs = [*_slurm_jobs(slurm, progress), *_image_jobs(progress)]
+    debian_jobs = [
+        *_slurm_jobs(slurm, progress),
+        *_image_jobs(progress),
+        *_promtool_jobs(progress),
+    ]
     lanes = [go, *([job] for job in debian_jobs)]
     with ThreadPoolExecutor(len(lanes)) as threads:
         results = [threads.submit(_ensure_each, lane) for lane in lanes]
@@ -51,7 +55,8 @@ def build(kube: str | None, slurm: Sequence[str], progress: Progress) -> None:
             for process in list(_running):
                 process.kill()
             raise
-    for artifact in [*_go_artifacts(kube), *map(cache.slurm, slurm), cache.image_base()]:
+    debian_artifacts = [*map(cache.slurm, slurm), cache.image_base(), cache.promtool()]
+    for artifact in [*_go_artifacts(kube), *debian_artifacts]:
         version = (artifact.path / VERSION_FILE).read_text().strip()
         progress.say(artifact.name, f"{version}, in {artifact.path}")
 
@@ -222,7 +227,8 @@ def _missing_roots(versions: Sequence[str]) -> list[str]:
 
 
 def _require_debian_for(versions: Sequence[str], progress: Progress) -> None:
-    if _missing_roots(versions) or not cache.image_base().built:
+    missing = not (cache.image_base().built and cache.promtool().built)
+    if missing or _missing_roots(versions):
         debian.require_root()
         debian.require_command("debootstrap", "debootstrap", progress)
         debian.mirror(progress)
@@ -256,6 +262,20 @@ def _image_jobs(progress: Progress) -> list[Job]:
     if artifact.built:
         return []
     return [(artifact, partial(_build_image_base, debian.mirror(progress), progress))]
+
+
+def _promtool_jobs(progress: Progress) -> list[Job]:
+    artifact = cache.promtool()
+    return [] if artifact.built else [(artifact, partial(_get_promtool, progress))]
+
+
+def _get_promtool(progress: Progress, part: Path) -> None:
+    """Take it out of the package of this machine's Debian, without installing that."""
+    artifact = cache.promtool()
+    debian.mirror(progress)
+    with progress.step(artifact.name, "downloading prometheus") as step:
+        run_logged(["sh", "-ec", cache.GET_PROMTOOL, "sh", part], artifact.log, step.see)
+    (part / VERSION_FILE).write_text(_first_line(part / "promtool", "--version") + "\n")
 
 
 def _build_image_base(mirror: str, progress: Progress, part: Path) -> None:

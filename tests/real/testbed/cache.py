@@ -33,6 +33,10 @@ SLURM_PACKAGES = (
     "slurm-wlm-basic-plugins,slurm-wlm-mysql-plugin,mariadb-server-core,curl"
 )
 
+GET_PROMTOOL = """
+cd "$1" && apt-get download prometheus && dpkg-deb --extract prometheus_*.deb root &&
+mv root/usr/bin/promtool . && rm -r root prometheus_*.deb
+"""
 IMAGE_COMMANDS = ("podman", "runc")
 # A stand-in for the image python:3.13-slim: the same Debian and Python, with pip, not compiled.
 IMAGE_BASE_SUITE = "trixie"
@@ -122,6 +126,11 @@ def kubelet(version: str = KUBE_VERSIONS[0]) -> Artifact:
 def chart_tools() -> Artifact:
     """helm and kubeconform, for the tests of the chart."""
     return Artifact("chart-tools", f"{HELM_VALUES} {_module('chart-tools')}")
+
+
+def promtool() -> Artifact:
+    """promtool of Debian, for the tests of the alerts."""
+    return Artifact("promtool", GET_PROMTOOL)
 
 
 def image_base() -> Artifact:

@@ -66,8 +66,8 @@ MUTANTS = (
         name="decisions before the first listings",
         story="A new process decided before everything was listed: unread objects counted as gone.",
         path=POLICY,
-        old="    return not (graph.sources.stale or graph.configuration.dry_run)",
-        new="    return not graph.configuration.dry_run",
+        old="    return not (graph.sources.stale or graph.configuration.dry_run or graph.paused)",
+        new="    return not (graph.configuration.dry_run or graph.paused)",
     ),
     Mutant(
         name="lifted with a broken watch",

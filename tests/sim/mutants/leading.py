@@ -49,8 +49,8 @@ MUTANTS = (
         name="a standby hands its decisions over",
         story="All writes of an hour were sent when the standby became the leader.",
         path=LOOP,
-        old="            if self.leading:\n                self._pass_on(decision)",
-        new="            self._pass_on(decision)",
+        old="            if self.leading:\n                self._pass_on(decision, now=now)",
+        new="            self._pass_on(decision, now=now)",
     ),
     Mutant(
         name="a write to Kubernetes waits for a connection behind the fence",

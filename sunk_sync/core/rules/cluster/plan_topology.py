@@ -6,18 +6,18 @@ from sunk_sync.core.views.parts import Cluster
 
 
 def plan_topology(cluster: Cluster, *_: object) -> Ruling:
-    """Answer each call. Nothing is wanted while the picture is incomplete.
+    """Answer each call. Nothing is wanted while the picture is incomplete, or during a pause.
 
     An empty file is never wanted: what nobody needs may stay.
     """
     if not cluster.topology_calls:
         return QUIET
     state = cluster.topology
-    file = state.wanted
+    file, why_not = state.wanted, cluster.paused or state.why_not
     answers = []
     for call in cluster.topology_calls:
-        if state.why_not or call.applied == file.digest:
-            answers.append(AnswerTopology(call.call, why=state.why_not))
+        if why_not or call.applied == file.digest:
+            answers.append(AnswerTopology(call.call, why=why_not))
         else:
             answers.append(AnswerTopology(call.call, file.digest, file.content))
     return Ruling(tuple(answers), "the script beside slurmctld asks for the topology file")

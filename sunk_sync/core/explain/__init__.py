@@ -1,0 +1,1 @@
+"""What sunk-sync knows and decides about one object, for a person who asks. It writes nothing."""

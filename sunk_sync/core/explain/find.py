@@ -1,0 +1,110 @@
+"""Find the key that a person means by a kind and a name."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from sunk_sync.core.explain.account import Kind, Unknown
+from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model.facts import Pod, SlurmdPod
+from sunk_sync.core.model.keys import (
+    GANG_PREFIX,
+    Key,
+    host_key,
+    node_set_key,
+    workload_key,
+    workload_key_of,
+)
+
+SIMILAR_MAX = 5
+NAMES_MAX = 20_000
+"""Names that are compared with a wrong one: a step of the loop must stay short."""
+
+Found = tuple[Key, str]
+"""The key, and the name as sunk-sync spells it."""
+
+
+def find(graph: Graph, *, kind: Kind, name: str) -> Found | Unknown:
+    return _FINDERS[kind](graph, name)
+
+
+def _host(graph: Graph, name: str) -> Found | Unknown:
+    """A Slurm node, or the Node of one."""
+    claimed = graph.claims.host_of_node(name) if name in graph.nodes.entries else ""
+    for one in (name, claimed):
+        if graph.keys.knows_host(one):
+            return host_key(one), one
+    hosts = [*graph.slurm_nodes.entries, *graph.nodes.entries]
+    return _unknown(f"neither Slurm nor Kubernetes has a node {name}", name, hosts)
+
+
+def _pod(graph: Graph, name: str) -> Found | Unknown:
+    """`namespace/name`, or a name that only one Pod has."""
+    pods = {**graph.slurmd_pods.entries, **graph.pods.entries}
+    keys = [name] if name in pods else [key for key in pods if key.endswith(f"/{name}")]
+    if len(keys) > 1:
+        return Unknown(f"several namespaces have a Pod {name}", tuple(sorted(keys)[:SIMILAR_MAX]))
+    if not keys:
+        return _unknown(_no_pod(graph, name), name, pods)
+    row = graph.slurmd_pods.get(keys[0]) or graph.pods.get(keys[0])
+    if isinstance(row, SlurmdPod):
+        return host_key(row.slurm_node), row.slurm_node
+    assert isinstance(row, Pod)
+    return workload_key(workload_key_of(row)), keys[0]
+
+
+def _no_pod(graph: Graph, name: str) -> str:
+    configuration = graph.configuration
+    if not configuration.scheduler:
+        return f"no slurmd Pod {name}; component scheduler is off, so workload Pods are not read"
+    namespaces = ", ".join(configuration.watch_namespaces)
+    return (
+        f"no Pod {name} with schedulerName {configuration.scheduler} in namespaces {namespaces}, "
+        "and no such slurmd Pod"
+    )
+
+
+def _job(graph: Graph, name: str) -> Found | Unknown:
+    keys = graph.workloads.index.keys_of_job(name)
+    if keys:
+        return workload_key(min(keys)), name
+    why = f"Slurm job {name} is no placeholder of this cluster, or it ended and is forgotten"
+    return _unknown(why, name, graph.jobs.entries)
+
+
+def _gang(graph: Graph, name: str) -> Found | Unknown:
+    """`namespace/name`, or a name that only one gang has."""
+    gangs = {
+        _gang_name(key): key for key in graph.workloads.index.pods if key.startswith(GANG_PREFIX)
+    }
+    names = [name] if name in gangs else [one for one in gangs if one.endswith(f"/{name}")]
+    if len(names) == 1:
+        return workload_key(gangs[names[0]]), names[0]
+    if names:
+        return Unknown(f"several namespaces have a gang {name}", tuple(sorted(names)[:SIMILAR_MAX]))
+    return _unknown(f"no Pod belongs to a gang {name}", name, gangs)
+
+
+def _gang_name(key: str) -> str:
+    """`gang/ns/Job/name` → `ns/name`."""
+    _, namespace, _, name = key.split("/", 3)
+    return f"{namespace}/{name}"
+
+
+def _node_set(graph: Graph, name: str) -> Found | Unknown:
+    if not graph.configuration.node_sets:
+        return Unknown("component nodesets is off")
+    known = graph.node_sets.node_sets.entries
+    keys = [name] if name in known else [key for key in known if key.endswith(f"/{name}")]
+    if len(keys) == 1:
+        return node_set_key(keys[0]), keys[0]
+    if keys:
+        return Unknown(f"several namespaces have a NodeSet {name}", tuple(sorted(keys)))
+    return _unknown(f"there is no NodeSet {name}", name, known)
+
+
+def _unknown(why: str, name: str, names: Iterable[str]) -> Unknown:
+    known = list(names)[:NAMES_MAX]
+    return Unknown(why, tuple(get_close_matches(name, known, n=SIMILAR_MAX, cutoff=0.5)))
+
+
+_FINDERS = {"host": _host, "pod": _pod, "job": _job, "gang": _gang, "nodeset": _node_set}

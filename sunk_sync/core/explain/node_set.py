@@ -1,0 +1,130 @@
+"""The account of one NodeSet: its Pods, the records in Slurm, and the names that are free."""
+
+from collections.abc import Iterator
+
+from sunk_sync.core.explain.account import SEE_MAX, Fact, sentence, watched
+from sunk_sync.core.explain.host import log_of
+from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model.node_set import NodeSet
+from sunk_sync.core.views.node_set import (
+    NodeSetView,
+    Slot,
+    Vacancy,
+    cause_of,
+    is_available,
+    is_registered,
+    is_slot_busy,
+)
+
+
+def node_set_facts(graph: Graph, key: str, *, now: float) -> tuple[Fact, ...]:
+    view = graph.node_set(key)
+    if view is None:
+        return ()
+    table = graph.node_sets.node_sets
+    ages = watched(table, table.entries[key], now=now)
+    return (
+        Fact(side="Kubernetes", what=view.spec.path, says=_of_spec(view.spec, view), **ages),
+        *_condition_facts(view.spec),
+        *_slot_facts(view, now=now),
+        *_vacancy_facts(view),
+    )
+
+
+def _of_spec(spec: NodeSet, view: NodeSetView) -> str:
+    have = len(view.slots)
+    return sentence(
+        f"{have} of {view.desired} Pods" + (", one for each Node" if spec.per_node else ""),
+        "being deleted" if spec.deleting else "",
+        f"update by {spec.strategy.type}",
+        f"{view.records_left} records in Slurm without a Pod" if view.records_left else "",
+        f"cannot be followed: {view.plan.problem}" if view.plan.problem else "",
+    )
+
+
+def _condition_facts(spec: NodeSet) -> Iterator[Fact]:
+    for one in spec.conditions:
+        says = f"{one.status}, {one.reason}: {one.message}"
+        yield Fact(side="Kubernetes", what=f"condition {one.type}", says=says)
+
+
+def _slot_facts(view: NodeSetView, *, now: float) -> Iterator[Fact]:
+    """Pods with something to say come first; those in use are counted."""
+    plain = 0
+    told = 0
+    for slot in view.slots:
+        if is_available(slot, view.spec, now=now) and not (slot.outdated or slot.misplaced):
+            plain += 1
+        elif told < SEE_MAX:
+            told += 1
+            yield Fact(side="sunk-sync", what=f"Pod {slot.name}", says=_of_slot(slot))
+    more = len(view.slots) - plain - told
+    if more:
+        yield Fact(side="sunk-sync", what="Pods", says=f"and {more} more")
+    if plain:
+        yield Fact(side="sunk-sync", what="Pods", says=f"{plain} in use, of the newest template")
+
+
+def _of_slot(slot: Slot) -> str:
+    record = slot.slurm_node
+    state = "+".join(sorted(record.state)) if record is not None else "no record"
+    cause = cause_of(slot.pod)
+    return sentence(
+        "ready" if slot.pod.ready else "not ready",
+        f"on Node {slot.pod.node_name}" if slot.pod.node_name else "not on a Node",
+        "registered" if is_registered(slot) else "not registered",
+        f"in Slurm {state}",
+        "jobs run there" if is_slot_busy(slot) else "",
+        "of an older template" if slot.outdated else "",
+        "registered with other options" if slot.stale else "",
+        "on a Node that does not match any more" if slot.misplaced else "",
+        f"to be deleted: {cause}" if cause is not None else "",
+        "terminating" if slot.pod.terminating else "",
+        f"waits: {slot.pod.waiting}" if slot.pod.waiting else "",
+    )
+
+
+def _vacancy_facts(view: NodeSetView) -> Iterator[Fact]:
+    for vacancy in view.vacancies[:SEE_MAX]:
+        yield Fact(side="sunk-sync", what=f"free name {vacancy.name}", says=_of_vacancy(vacancy))
+    if len(view.vacancies) > SEE_MAX:
+        more = len(view.vacancies) - SEE_MAX
+        yield Fact(side="sunk-sync", what="free names", says=f"and {more} more")
+
+
+def _of_vacancy(vacancy: Vacancy) -> str:
+    failures = vacancy.failures
+    return sentence(
+        "a Pod is to be made" if not vacancy.taken else f"taken by {vacancy.taken}",
+        f"for Node {vacancy.node_name}" if vacancy.node_name else "",
+        "Slurm has a record of before" if vacancy.record is not None else "",
+        f"{failures.count} Pods failed in a row: {failures.why}" if failures is not None else "",
+    )
+
+
+def node_set_cures(graph: Graph, key: str) -> tuple[str, ...]:
+    view = graph.node_set(key)
+    if view is None:
+        return ()
+    return (*_cures_of_spec(view), *_cures_of_slots(view))
+
+
+def _cures_of_spec(view: NodeSetView) -> Iterator[str]:
+    if view.plan.problem:
+        yield f"Correct the NodeSet: {view.plan.problem}"
+    for vacancy in view.vacancies[:SEE_MAX]:
+        if vacancy.taken:
+            yield f"Remove or rename {vacancy.taken}, which has the name {vacancy.name}"
+
+
+def _cures_of_slots(view: NodeSetView) -> Iterator[str]:
+    stuck = [slot for slot in view.slots if not is_registered(slot)]
+    for slot in stuck[:3]:
+        pod = slot.pod
+        describe = f"kubectl -n {pod.namespace} describe pod {pod.name}"
+        yield log_of(pod) if pod.ready else f"See why the Pod is not ready: {describe}"
+
+
+def node_set_see(graph: Graph, key: str) -> tuple[str, ...]:
+    view = graph.node_set(key)
+    return tuple([f"host {slot.name}" for slot in view.slots][:SEE_MAX]) if view else ()

@@ -1,0 +1,121 @@
+"""What `sunk-sync explain` shows: the account from the core, with writes, answers and history.
+
+The structs are the JSON of GET /v1/explain; fields may be added within a version.
+"""
+
+import time
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from sunk_sync.controller.history import Happening
+from sunk_sync.controller.loop import Loop
+from sunk_sync.controller.outbox import Outbox
+from sunk_sync.core.explain.account import Account, Fact, Kind, Unknown
+from sunk_sync.core.explain.explain import explain
+from sunk_sync.core.model.outcomes import Done
+from sunk_sync.core.model.verdict import Kept
+from sunk_sync.telemetry.action_words import name_of, phrase
+
+VERSION = 1
+TEXT_MAX = 2000
+"""Characters of one text."""
+
+
+class Write(Struct, frozen=True):
+    """A desired write."""
+
+    write: str
+    state: str
+
+
+class Event(Struct, frozen=True):
+    at: str
+    """RFC 3339, UTC."""
+    ago_s: float
+    what: str
+
+
+class Explanation(Struct, frozen=True, kw_only=True):
+    version: int = VERSION
+    at: str
+    kind: Kind
+    name: str
+    decision: str
+    facts: tuple[Fact, ...]
+    writes: tuple[Write, ...]
+    look_again_s: float | None
+    """Seconds until time alone may change the decision."""
+    cures: tuple[str, ...]
+    history: tuple[Event, ...]
+    """Oldest first, since this process started."""
+    see: tuple[str, ...]
+    standby: str = ""
+    """This replica does not write; who does."""
+
+
+class Explainer:
+    def __init__(
+        self,
+        loop: Loop,
+        outbox: Outbox,
+        *,
+        clock: Callable[[], float],
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._loop = loop
+        self._outbox = outbox
+        self._clock = clock
+        self._wall = wall
+
+    def explain(self, kind: Kind, name: str) -> Explanation | Unknown:
+        account = explain(self._loop.reconciler, kind=kind, name=name, now=self._clock())
+        return account if isinstance(account, Unknown) else self._completed(account)
+
+    def _completed(self, account: Account) -> Explanation:
+        return Explanation(
+            at=utc(self._wall()),
+            kind=account.kind,
+            name=account.name,
+            decision=account.decision,
+            facts=account.facts,
+            writes=self._writes(account),
+            look_again_s=account.look_again_s,
+            cures=account.cures,
+            history=tuple(map(self._event, self._loop.history.of(account.key))),
+            see=account.see,
+            standby="" if self._loop.leading else "this replica stands by and writes nothing",
+        )
+
+    def _writes(self, account: Account) -> tuple[Write, ...]:
+        sent = {one.action: one.says for one in self._outbox.states_of(account.key)}
+        held = {one.action: f"held back: {one.why}" for one in account.held}
+        return tuple(
+            Write(_short(phrase(action)), held.get(action) or sent.get(action) or "not yet decided")
+            for action in account.wants
+        )
+
+    def _event(self, happening: Happening) -> Event:
+        ago_s = max(0.0, self._clock() - happening.at_s)
+        return Event(utc(self._wall() - ago_s), round(ago_s, 3), _short(_in_words(happening)))
+
+
+def _in_words(happening: Happening) -> str:
+    what = happening.what
+    if isinstance(what, str):
+        return f"decided: {what}"
+    words = phrase(what.action)
+    if isinstance(what, Kept):
+        return f"held back: {words} ({what.why})"
+    if isinstance(what, Done):
+        return f"done: {words}"
+    return f"{name_of(what)}: {words} ({what.why})"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= TEXT_MAX else f"{text[: TEXT_MAX - 1]}…"
+
+
+def utc(second: float) -> str:
+    """Return Unix seconds as RFC 3339."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(second))

@@ -1,0 +1,144 @@
+"""What `sunk-sync diff` and `sunk-sync status` show, as the JSON of /v1/diff and /v1/status."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from sunk_sync.controller.loop import Loop
+from sunk_sync.controller.outbox import Outbox
+from sunk_sync.core.explain.differences import Difference, about, differences_of
+from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model.actions import GetGang, GetJob, GetObject, Relist
+from sunk_sync.core.model.keys import Key
+from sunk_sync.core.translate.node_states import is_busy, is_drained, is_ours
+from sunk_sync.server.metrics_server import Check
+from sunk_sync.service.explanation import VERSION, utc
+from sunk_sync.service.health import Health
+from sunk_sync.telemetry import version as code
+from sunk_sync.telemetry.action_words import phrase
+
+READS = (GetObject, GetGang, GetJob, Relist)
+KEYS_PER_STEP = 100
+"""Keys between two awaits: the loop must not stop for long."""
+SHOWN_MAX = 1000
+"""Differences in one answer, the oldest first."""
+
+
+class Differences(Struct, frozen=True, kw_only=True):
+    version: int = VERSION
+    at: str
+    total: int
+    differences: tuple[Difference, ...]
+    """The oldest first, at most a thousand."""
+    standby: str = ""
+
+
+class Status(Struct, frozen=True, kw_only=True):
+    version: int = VERSION
+    at: str
+    code: str
+    """Version of sunk-sync."""
+    leads: bool
+    checks: tuple[Check, ...]
+    """As /readyz?verbose has them."""
+    waiting: dict[str, int]
+    """Work queue → writes that wait; `in flight`: those without an answer."""
+    hosts: dict[str, int]
+    """State → Slurm nodes that Kubernetes knows."""
+    workloads: dict[str, int]
+    """Phase → workloads."""
+
+
+class Overview:
+    def __init__(
+        self,
+        loop: Loop,
+        outbox: Outbox,
+        health: Health,
+        *,
+        clock: Callable[[], float],
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._loop = loop
+        self._outbox = outbox
+        self._health = health
+        self._clock = clock
+        self._wall = wall
+
+    async def differences(self) -> Differences:
+        """Look at every key, a few at a time."""
+        found: list[Difference] = []
+        keys = self._loop.reconciler.graph.keys.all()
+        for number, key in enumerate(keys):
+            if number % KEYS_PER_STEP == 0:
+                await asyncio.sleep(0)
+            found += self._of(key)
+        found.sort(key=lambda one: -one.age_s)
+        return Differences(
+            at=utc(self._wall()),
+            total=len(found),
+            differences=tuple(found[:SHOWN_MAX]),
+            standby="" if self._loop.leading else "a standby does not know what was written",
+        )
+
+    def _of(self, key: Key) -> Sequence[Difference]:
+        """Return the differences of a key that still exists."""
+        reconciler = self._loop.reconciler
+        if not reconciler.graph.keys.knows(key):
+            return ()
+        now = self._clock()
+        found = [*differences_of(reconciler, key, now=now)]
+        named = about(reconciler.graph, key)
+        states = {one.action: one for one in self._outbox.states_of(key)}
+        for state in states.values():
+            if not (state.answered or isinstance(state.action, READS)):
+                what = f"{phrase(state.action)}: {state.says}"
+                age_s = now - state.desired_at_s
+                found.append(Difference(kind="write", about=named, what=what, age_s=age_s))
+        standing = reconciler.standing.get(key)
+        for kept in standing.kept if standing is not None else ():
+            what = f"{phrase(kept.action)}: {kept.why}"
+            age_s = now - self._loop.history.since_s(key, kept, now=now)
+            found.append(Difference(kind="held", about=named, what=what, age_s=age_s))
+        return found
+
+    async def status(self) -> Status:
+        graph = self._loop.reconciler.graph
+        _, checks = self._health.ready()
+        waiting = {
+            "kubernetes": self._outbox.kube.depth(),
+            "slurm": self._outbox.slurm.depth(),
+            "jobs": self._outbox.jobs.depth(),
+            "in flight": self._outbox.in_flight,
+        }
+        return Status(
+            at=utc(self._wall()),
+            code=code.version(),
+            leads=self._loop.leading,
+            checks=(*self._health.live(), *checks),
+            waiting=waiting,
+            hosts=_hosts(graph),
+            workloads=_workloads(graph),
+        )
+
+
+def _hosts(graph: Graph) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for name in graph.last_seen.marks:
+        row = graph.slurm_nodes.get(name)
+        if row is None:
+            continue
+        counts["all"] += 1
+        counts["busy"] += is_busy(row.state)
+        counts["drained by sunk-sync"] += is_ours(row)
+        counts["drained by others"] += is_drained(row.state) and not is_ours(row)
+    return dict(counts)
+
+
+def _workloads(graph: Graph) -> dict[str, int]:
+    pods = graph.workloads.index.pods
+    waiting = sum(1 for members in pods.values() if not any(p.node_name for p in members.values()))
+    return {"all": len(pods), "waiting": waiting, "bound": len(pods) - waiting}
