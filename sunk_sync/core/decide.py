@@ -11,6 +11,7 @@ from sunk_sync.core.model.traits import Target
 from sunk_sync.core.model.verdict import QUIET, Ruling, Verdict
 from sunk_sync.core.rules.cluster.hold import hold
 from sunk_sync.core.rules.cluster.pause import pause
+from sunk_sync.core.rules.cluster.plan_topology import plan_topology
 from sunk_sync.core.rules.cluster.relist import relist
 from sunk_sync.core.rules.cluster.selector import selector
 from sunk_sync.core.rules.host.busy import busy
@@ -94,6 +95,7 @@ CLUSTER_RULES: dict[str, ClusterRule] = {
     "selector": selector,
     "hold": hold,
     "relist": relist,
+    "plan_topology": plan_topology,
     "pause": pause,
 }
 

@@ -18,6 +18,7 @@ from sunk_sync.core.model.actions import Action
 from sunk_sync.core.model.calls import LockCall
 from sunk_sync.core.model.facts import Tell
 from sunk_sync.core.model.outcomes import Outcome
+from sunk_sync.core.model.topology_file import Format, TopologyReport
 from sunk_sync.core.translate.hostlist import HostlistError, expand
 from sunk_sync.server.bounded import Bounds, HostPort, listen
 from sunk_sync.server.pass_on import PassOn
@@ -33,6 +34,9 @@ DEADLINE_MAX_S = 3600.0
 WAITED_MAX_S = 7 * 86_400.0
 RETRY_AFTER_S = 1
 PODS_TOLD_MAX = 20
+TOPOLOGY_S = 4.0
+"""How long the script waits for the core."""
+WHY_MAX = 1000
 BACKLOG = 4096
 PLACEHOLDER = "placeholder"
 LEVELS = {"auto": None, "plain": False, "strict": True}
@@ -73,6 +77,13 @@ class _Started(Struct):
 class _Stopping(Struct):
     job_id: JobId
     deadline_s: Deadline
+
+
+class _Topology(Struct):
+    format: Format
+    applied: Annotated[str, Meta(max_length=64)] = ""
+    refused: Annotated[str, Meta(max_length=64)] = ""
+    why: Annotated[str, Meta(max_length=WHY_MAX)] = ""
 
 
 class Rest(Struct, frozen=True, kw_only=True):
@@ -162,7 +173,7 @@ class Hooks:
             told = await answer(self, body)
         except CallsEndedError as ended:
             raise _No(503, "sunk-sync stops: ask again") from ended
-        return msgspec.structs.replace(told, job_id=body.job_id)
+        return msgspec.structs.replace(told, job_id=getattr(body, "job_id", ""))
 
     def _subject(self, request: web.BaseRequest) -> str | None:
         kind, _, token = request.headers.get("Authorization", "").partition(" ")
@@ -216,6 +227,22 @@ class Hooks:
 
     async def _stopping(self, body: _Stopping) -> Reply:
         return _told(await self.calls.stop(body.job_id, deadline_s=body.deadline_s))
+
+    async def _topology(self, body: _Topology) -> Reply:
+        fact = TopologyReport(
+            call=0,
+            format=body.format,
+            applied=body.applied,
+            refused=body.refused,
+            why=body.why,
+            asked_s=self._clock(),
+        )
+        answer = await self.calls.topology(fact, deadline_s=TOPOLOGY_S)
+        if answer is not None and answer.digest:
+            told = {"action": "write", "hash": answer.digest, "content": answer.content}
+            return Reply(200, told, "write")
+        why = "no answer in time" if answer is None else answer.why
+        return Reply(200, {"action": "nothing", "why": why}, "nothing")
 
     async def _nothing(self, _body: Any) -> Reply:
         return Reply(200, {"action": "ready"}, "ready")
@@ -282,6 +309,7 @@ _Route = tuple[str, tuple[str, ...], Any, Callable[[Hooks, Any], Awaitable[Reply
 _ROUTES: dict[str, _Route] = {
     "/v1/gate": ("POST", (GATE,), _Gate, Hooks._gate),
     "/v1/lock": ("POST", (GATE, LOCK), _Lock, Hooks._lock),
+    "/v1/topology": ("POST", (GATE,), _Topology, Hooks._topology),
     "/v1/ended": ("POST", (GATE,), _Ended, Hooks._ended),
     "/v1/placeholder/started": ("POST", (PLACEHOLDER,), _Started, Hooks._started),
     "/v1/placeholder/stopping": ("POST", (PLACEHOLDER,), _Stopping, Hooks._stopping),

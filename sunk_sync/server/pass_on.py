@@ -23,7 +23,7 @@ HANDOVER_S: Final = 2.0
 """A leader that stops is followed within a second."""
 CALL_MAX_S: Final = 3660.0
 """A minute more than the longest deadline of a caller, whose own end cancels the call."""
-ANSWER_BYTES_MAX: Final = 64 << 10
+ANSWER_BYTES_MAX: Final = 1 << 20
 _HEADERS: Final = ("Authorization", "Content-Type")
 
 

@@ -13,6 +13,7 @@ from sunk_sync.core.model.calls import CallEnded, GateCall, JobNotice, LockCall,
 from sunk_sync.core.model.facts import Tell
 from sunk_sync.core.model.lock_actions import AnswerLock
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused
+from sunk_sync.core.model.topology_file import AnswerTopology, TopologyReport
 
 Word = Literal["go", "gone", "drain", "wait"]
 
@@ -60,12 +61,13 @@ class PendingCalls:
         self._tell = tell
         self._clock = clock
         self._waiting: dict[int, _Waiting] = {}
+        self._topologies: dict[int, asyncio.Future[AnswerTopology]] = {}
         self._last = 0
         self._ended = False
 
     @property
     def waiting(self) -> int:
-        return len(self._waiting)
+        return len(self._waiting) + len(self._topologies)
 
     async def gate(
         self, job_id: str, slurm_nodes: Sequence[str], *, deadline_s: float
@@ -90,6 +92,22 @@ class PendingCalls:
         fact = StopCall(call, job_id, now, now + deadline_s)
         return await self._wait(fact, _Waiting(()), deadline_s=deadline_s)
 
+    async def topology(self, fact: TopologyReport, *, deadline_s: float) -> AnswerTopology | None:
+        """Return what the script should do; None: the core did not answer in time."""
+        if self._ended:
+            raise CallsEndedError
+        fact = replace(fact, call=self._number())
+        answer: asyncio.Future[AnswerTopology] = asyncio.get_running_loop().create_future()
+        self._topologies[fact.call] = answer
+        try:
+            await self._tell([fact])
+            with anyio.move_on_after(deadline_s):
+                return await answer
+            return None
+        finally:
+            del self._topologies[fact.call]
+            await self._tell([CallEnded(fact.call)])
+
     async def told(self, job_id: str, what: Literal["starting", "started", "ended"]) -> None:
         """Report a call about a job, so that sunk-sync reads the job now."""
         await self._tell([JobNotice(job_id, what, self._clock())])
@@ -104,6 +122,9 @@ class PendingCalls:
         for waiting in self._waiting.values():
             if not waiting.done.done():
                 waiting.done.set_exception(CallsEndedError())
+        for future in self._topologies.values():
+            if not future.done():
+                future.set_exception(CallsEndedError())
 
     def _number(self) -> int:
         self._last += 1
@@ -131,6 +152,8 @@ class PendingCalls:
             await self._tell([CallEnded(fact.call)])
 
     def _answer(self, action: Action) -> Outcome:
+        if isinstance(action, AnswerTopology):
+            return self._answer_topology(action)
         assert isinstance(action, AnswerGate | AnswerLock | AnswerStop)
         waiting = self._waiting.get(action.call)
         if waiting is None:
@@ -138,6 +161,13 @@ class PendingCalls:
         word = waiting.word(action)
         if word and not waiting.done.done():
             waiting.done.set_result(word)
+        return Done(action)
+
+    def _answer_topology(self, action: AnswerTopology) -> Outcome:
+        future = self._topologies.get(action.call)
+        if future is None or future.done():
+            return Refused(action, "the caller is gone")
+        future.set_result(action)
         return Done(action)
 
 

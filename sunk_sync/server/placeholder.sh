@@ -43,7 +43,7 @@ send() {
 
 with_curl() {
     reply=$(curl -s -K - -X "$1" --data-binary "$3" --connect-timeout 3 -m "$4" \
-        -H 'Content-Type: application/json' -H 'Expect:' --noproxy '*' --max-filesize 65536 \
+        -H 'Content-Type: application/json' -H 'Expect:' --noproxy '*' --max-filesize 1048576 \
         -w '%{http_code}' "$url$2") || return 1
     printf '%s %s' "${reply##*[!0-9]}" "${reply%%
 *}"
@@ -60,7 +60,7 @@ with_bash() {
         exec 3<>"/dev/tcp/$1/$2" && cat >&3 || exit
         read -r _ status _ <&3 || exit
         while read -r line <&3 && [ "${line%$'"'\r'"'}" ]; do :; done
-        read -r -n 65536 body <&3
+        read -r -n 1048576 body <&3
         printf "%s %s" "$status" "$body"' - "$host" "$port"
 }
 
@@ -76,7 +76,7 @@ try:
     response = opener.open(request, timeout=float(seconds))
 except urllib.error.HTTPError as error:
     response = error
-line = response.read(65536).decode(errors="replace").split("\n")[0]
+line = response.read(1048576).decode(errors="replace").split("\n")[0]
 print(response.status, line, end="")' "$1" "$url$2" "$3" "$4"
 }
 

@@ -4,7 +4,7 @@ import re
 from functools import cache
 
 from sunk_sync.core.model import actions as act
-from sunk_sync.core.model import lock_actions, node_set_actions
+from sunk_sync.core.model import lock_actions, node_set_actions, topology_file
 from sunk_sync.core.model.actions import Action
 from sunk_sync.core.model.outcomes import Outcome
 
@@ -43,14 +43,8 @@ def fields_of(action: Action) -> Fields:
             return fields | {"job_id": action.job_id, "job": action.name}
         case act.GetJob():
             return fields | {"job_id": action.job_id}
-        case act.AnswerGate() | lock_actions.AnswerLock():
-            return fields | {
-                "slurm_node": action.slurm_node,
-                "go": action.go,
-                "waits_for": action.why,
-            }
-        case act.AnswerStop():
-            return fields | {"verdict": action.verdict}
+        case _ if isinstance(action, act.HookAction):
+            return fields | _answer(action)
         case _:
             reference = action.reference
             fields |= _place(reference.kind, reference.namespace, reference.name)
@@ -63,6 +57,16 @@ def phrase(action: Action) -> str:
     name = str(fields.pop("action")).replace("-", " ")
     words = [f"{key.replace('_', ' ')} {value}" for key, value in fields.items() if value != ""]
     return f"{name}: {', '.join(words)}"
+
+
+def _answer(action: act.HookAction) -> Fields:
+    match action:
+        case act.AnswerGate() | lock_actions.AnswerLock():
+            return {"slurm_node": action.slurm_node, "go": action.go, "waits_for": action.why}
+        case topology_file.AnswerTopology():
+            return {"digest": action.digest, "why": action.why}
+        case act.AnswerStop():
+            return {"verdict": action.verdict}
 
 
 def _node_content(action: act.SlurmAction | node_set_actions.OnRecord) -> Fields:

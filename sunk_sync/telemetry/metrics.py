@@ -214,8 +214,8 @@ _HOOKS = (
         "sunk_sync_hook_calls_total",
         "counter",
         "Calls to the hooks server by answer: go, wait, requeue, passed (beside Pods, or without "
-        "the lock), off (no --lock), gone, drain, noted, ready, left (the caller went away), "
-        "forwarded (by a standby), or the status of a refusal",
+        "the lock), off (no --lock), gone, drain, noted, ready, write and nothing (a topology "
+        "file), left (the caller went away), forwarded (by a standby), or the status of a refusal",
         ("call", "outcome"),
     ),
     Spec(

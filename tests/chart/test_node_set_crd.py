@@ -197,6 +197,18 @@ WRONG: dict[str, tuple[Object, str]] = {
         node_set(topology={"tree": ["zone"], "under": "tree"}),
         "under is a topology and a switch, such as tree:root",
     ),
+    "tree and block": (
+        node_set(topology={"tree": ["zone"], "block": "rack"}),
+        "topology needs either tree or block",
+    ),
+    "neither tree nor block": (
+        node_set(topology={"under": "tree:root"}),
+        "topology needs either tree or block",
+    ),
+    "topology of blocks for a tree": (
+        node_set(topology={"tree": ["zone"], "blockTopology": "b"}),
+        "blockTopology needs block",
+    ),
     "misspelt field": (node_set(replica=3), f'{UNKNOWN} "spec.replica"'),
     "no template": ({**node_set(), "spec": {}}, "spec.template: Required value"),
 }
@@ -221,6 +233,7 @@ RIGHT: dict[str, Object] = {
         },
         topology={"tree": ["topology.kubernetes.io/zone", "rack"]},
     ),
+    "block": node_set(topology={"block": "nvlink/domain", "blockTopology": "blk"}),
     "nothing reserved": node_set(reserved={"cores": 0, "memory": "0"}, gres=[], extraConf=""),
     "names": node_set("8-gpus", podNamePrefix="gpu", ordinalPadding=3),
     "maxUnavailable 1": rolling(1),

@@ -10,6 +10,7 @@ import pytest
 from sunk_sync.core.model.actions import AnswerGate, AnswerStop
 from sunk_sync.core.model.calls import GateCall, LockCall, StopCall
 from sunk_sync.core.model.lock_actions import AnswerLock
+from sunk_sync.core.model.topology_file import AnswerTopology, TopologyReport
 from sunk_sync.server.tokens import GATE, make_token
 from sunk_sync.settings.types import Address
 from tests.formats.samples import FUTURE, each
@@ -34,6 +35,9 @@ async def answer_waiting(service: Service, path: str) -> None:
         asked = await service.seen(LockCall)
         (name,) = asked.slurm_nodes
         await service.hooks.push([AnswerLock(asked.call, name, "kn1", go=True)])
+    elif path == "/v1/topology":
+        report = await service.seen(TopologyReport)
+        await service.hooks.push([AnswerTopology(report.call, "0" * 64, "blk b1\n")])
     elif path == "/v1/placeholder/stopping":
         fact = await service.seen(StopCall)
         await service.hooks.push([AnswerStop(fact.call, "gone")])

@@ -1,7 +1,7 @@
 """A cluster without slurmd Pods of its own, and NodeSet `cpu`, whose Pods sunk-sync makes."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -128,9 +128,17 @@ class Farm(Cluster):
 
 @contextmanager
 def farm_with(
-    version: str, *, conf: SlurmConf = CONF, scheduler: bool = False, trap: Trap | None = None
+    version: str,
+    *,
+    conf: SlurmConf = CONF,
+    scheduler: bool = False,
+    trap: Trap | None = None,
+    flags_for: Callable[[Bed], Mapping[str, str]] | None = None,
 ) -> Iterator[Farm]:
-    """`scheduler`: kube-scheduler binds the slurmd Pods, instead of a stand-in."""
+    """`scheduler`: kube-scheduler binds the slurmd Pods, instead of a stand-in.
+
+    `flags_for`: prepares the bed and returns more flags of the service.
+    """
     with ExitStack() as stack:
         bed = stack.enter_context(Bed.start(slurm=version, conf=conf, hosts=False))
         install(bed)
@@ -142,7 +150,8 @@ def farm_with(
             bed.kube.start_scheduler()
         flags = stack.enter_context(trapped(bed, trap)) if trap else {}
         flags = {"pending_jobs_interval": "500ms", **flags}
-        service = Service(bed, components="syncer,nodesets", **QUICK, **flags)
+        more = flags_for(bed) if flags_for else {}
+        service = Service(bed, **{"components": "syncer,nodesets", **QUICK, **flags, **more})
         pods = stack.enter_context(SlurmdPods(bed, binds=not scheduler))
         if trap:
             trap.service = service

@@ -123,7 +123,7 @@ def test_the_topology_follows_the_labels_while_a_job_runs_T3_T4_T5(farm: Farm) -
     if farm.slurm.version == "24.11":
         time.sleep(2)
         assert topology(farm) == "none"
-        wait_for(lambda: in_sync(farm) == "NotSupported", "the condition")
+        wait_for(lambda: in_sync(farm) == "NoScript", "the condition")
         assert not farm.service.writes("set-topology")
         return
     seconds = wait_for(lambda: topology(farm) == "tree:root:z1:z1-r1", "the place")

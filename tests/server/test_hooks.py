@@ -13,6 +13,7 @@ from sunk_sync.core.model.calls import CallEnded, GateCall, JobNotice, LockCall,
 from sunk_sync.core.model.facts import News
 from sunk_sync.core.model.lock_actions import AnswerLock
 from sunk_sync.core.model.outcomes import Done, Refused
+from sunk_sync.core.model.topology_file import AnswerTopology, TopologyReport
 from sunk_sync.server import hooks
 from sunk_sync.server.hooks import Hooks, Rest
 from sunk_sync.server.pending_calls import PendingCalls
@@ -109,7 +110,9 @@ TOKENS = {
 
 
 @pytest.mark.parametrize("token", TOKENS.values(), ids=TOKENS)
-@pytest.mark.parametrize("path", ["/v1/gate", "/v1/lock", "/v1/ended", STARTED, STOPPING])
+@pytest.mark.parametrize(
+    "path", ["/v1/gate", "/v1/lock", "/v1/topology", "/v1/ended", STARTED, STOPPING]
+)
 async def test_a_wrong_or_no_token_is_401_L5(service: Service, path: str, token: str) -> None:
     status, body = await service.post(path, GATE_CALL, token=token)
     assert (status, list(body)) == (401, ["error"])
@@ -154,6 +157,9 @@ BODIES = [
     ("/v1/gate", GATE_CALL | {"deadline_s": 1e9}, "$.deadline_s"),
     ("/v1/gate", GATE_CALL | {"deadline_s": "5"}, "$.deadline_s"),
     ("/v1/gate", GATE_CALL | {"then": "explode"}, "$.then"),
+    ("/v1/topology", {"format": "ini"}, "$.format"),
+    ("/v1/topology", {"format": "conf", "why": "x" * 1001}, "$.why"),
+    ("/v1/topology", {"format": "conf", "applied": "x" * 65}, "$.applied"),
     ("/v1/ended", {"job_id": "x"}, "$.job_id"),
     ("/v1/ended", {"job_id": "7", "state": "x" * 65}, "$.state"),
 ]
@@ -165,6 +171,46 @@ async def test_the_answer_400_says_why(service: Service, path: str, body: object
     assert status == 400
     assert why in answer["error"]
     assert service.reported == []
+
+
+TOPOLOGY = {"format": "conf", "applied": "a1", "refused": "b2", "why": "fatal: no"}
+WRITE = AnswerTopology(1, "c3", "SwitchName=root Nodes=n1\n")
+
+
+@pytest.mark.parametrize(
+    ("answer", "body"),
+    [
+        (WRITE, {"action": "write", "hash": "c3", "content": "SwitchName=root Nodes=n1\n"}),
+        (AnswerTopology(1, why="not read"), {"action": "nothing", "why": "not read"}),
+    ],
+)
+async def test_the_script_of_the_topology_file_gets_the_answer_of_the_core_T6(
+    service: Service, answer: AnswerTopology, body: dict[str, str]
+) -> None:
+    call = asyncio.create_task(service.post("/v1/topology", TOPOLOGY))
+    fact = await service.seen(TopologyReport)
+    assert (fact.format, fact.applied, fact.refused, fact.why) == ("conf", "a1", "b2", "fatal: no")
+    assert service.hooks.calls.waiting == 1
+    assert await service.hooks.push([answer]) == [Done(answer)]
+    assert await call == (200, body)
+    assert await service.hooks.push([answer]) == [Refused(answer, "the caller is gone")]
+    assert service.reported[-1] == CallEnded(fact.call)
+
+
+async def test_without_an_answer_of_the_core_the_script_writes_nothing_T7(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hooks, "TOPOLOGY_S", 0.05)
+    told = {"action": "nothing", "why": "no answer in time"}
+    assert await service.post("/v1/topology", TOPOLOGY) == (200, told)
+
+
+async def test_the_script_gets_503_when_the_service_stops(service: Service) -> None:
+    call = asyncio.create_task(service.post("/v1/topology", TOPOLOGY))
+    await service.seen(TopologyReport)
+    service.hooks.calls.end()
+    assert (await call)[0] == 503
+    assert (await service.post("/v1/topology", TOPOLOGY))[0] == 503
 
 
 async def test_a_body_above_the_limit_is_413(service: Service) -> None:

@@ -43,6 +43,7 @@ from sunk_sync.core.model.keys import CLUSTER, Key, host_key, workload_key
 from sunk_sync.core.model.node_lock import NodePods
 from sunk_sync.core.model.node_set import NodeSet
 from sunk_sync.core.model.node_set_answers import NodeSetAnswer
+from sunk_sync.core.model.topology_file import TopologyReport
 from sunk_sync.core.node_sets.index import NodeSetIndex
 from sunk_sync.core.node_sets.snapshot import NodeSetSnapshots
 from sunk_sync.core.tables.claims import pod_key
@@ -144,6 +145,8 @@ class Graph:
             marked=marked,
             unselected=unselected,
             doubts=self.doubts.current(),
+            topology=self.node_set_snapshots.topology.state,
+            topology_calls=tuple(self.calls.topologies.values()),
             paused=self.paused,
         )
 
@@ -193,7 +196,7 @@ class Graph:
                     self._observe_restraint(one)
                 case ListingStarted() | ListingEnded() | Confirmed() | Lost():
                     self._observe_source(one, now=now)
-                case GateCall() | LockCall() | StopCall() | CallEnded():
+                case GateCall() | LockCall() | StopCall() | TopologyReport() | CallEnded():
                     self._observe_call(one)
                 case _:
                     self.keys.mark_each(self._workload_edges.observe(one, now=now))
@@ -368,6 +371,10 @@ class Graph:
         """A call at the hooks server concerns its hosts, or the workload of its job."""
         if isinstance(one, LockCall):
             one = self._observe_lock(one)
+        if isinstance(one, TopologyReport):
+            self.keys.mark_each(self.node_set_snapshots.topology.hear(one))
+        elif one.call in self.calls.topologies:
+            self.keys.mark(CLUSTER)
         stop = self.calls.stops.get(one.call) or one
         for name in sorted(self.calls.observe(one)):
             self.keys.mark(host_key(name))

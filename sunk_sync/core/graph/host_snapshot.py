@@ -62,6 +62,7 @@ class HostSnapshots:
             gate_calls=self._calls.gates_at(name),
             arrivals=self._arrivals(name) if self._calls.waits_at(name) else (),
             gate=self._workloads.gate(),
+            blocks=self._node_sets.topology.state.applied.blocks,
         )
 
     def _lock(self, name: str, node: Node | None) -> HostLock:

@@ -27,6 +27,7 @@ from sunk_sync.core.model.node_set_actions import (
 )
 from sunk_sync.core.model.placeholder import Kind
 from sunk_sync.core.model.pod_spec import PodSpec
+from sunk_sync.core.model.topology_file import AnswerTopology
 from sunk_sync.core.model.traits import Target, Traits
 
 
@@ -248,7 +249,7 @@ class AnswerStop(Struct, frozen=True, gc=False):
 
 
 JobAction = SubmitJob | CancelJob | UpdateJob | GetJob
-HookAction = AnswerGate | AnswerStop | AnswerLock
+HookAction = AnswerGate | AnswerStop | AnswerLock | AnswerTopology
 WorkloadAction = Bind | EndPod | SetScheduled | GetGang
 OnObject = (
     SetConditions | SetMetadata | Cordon | Uncordon | Bind | EndPod | SetScheduled | Condemn
@@ -332,6 +333,7 @@ TRAITS: dict[type, Traits] = {
     AnswerLock: Traits(
         lambda action: ("lock", str(action.call), action.slurm_node), "hooks", urgency=0
     ),
+    AnswerTopology: Traits(lambda action: ("topology", str(action.call)), "hooks", urgency=2),
     Lock: Traits(_on_object("lock"), urgency=1),
     Unlock: Traits(_on_object("lock"), lifts=True),
     GetNodePods: Traits(_on_object("pods"), urgency=1, reads=True),

@@ -15,6 +15,7 @@ from sunk_sync.core.model.node_lock import LockState, NodePods
 from sunk_sync.core.model.node_set import NodeSet, Stamp
 from sunk_sync.core.model.node_set_answers import NodeSetAnswer
 from sunk_sync.core.model.pod_spec import NO_OFFER, Gang, Offer, PodSpec
+from sunk_sync.core.model.topology_file import TopologyReport
 from sunk_sync.core.model.user_policy import UserPolicy
 
 Source = Literal["nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs", "other_pods", "node_sets"]
@@ -392,7 +393,7 @@ News = (
     Observed | WriteEcho | Deleted | ListingStarted | ListingEnded | Confirmed | Lost | GetResult
     | Holding | GateCall | StopCall | CallEnded | JobNotice | Attempt | SubmitRefused | BindRefused
     | BindTried | Placed | Contradicted | GangSize | Taken | PolicyRead | LockCall | NodePods
-    | NodeSetAnswer | Paused
+    | NodeSetAnswer | Paused | TopologyReport
 )  # fmt: skip
 
 Tell = Callable[[Sequence[News]], Awaitable[None]]

@@ -71,12 +71,15 @@ class Features(Struct, frozen=True, gc=False):
 
 
 class Topology(Struct, frozen=True, gc=False):
-    """Where the Slurm nodes of a NodeSet stand in a tree of switches (T3)."""
+    """Where the Slurm nodes of a NodeSet stand in a tree of switches (T3), or in blocks (T6)."""
 
     labels: tuple[str, ...] = ()
-    """Labels of the Node that name the switches, from the top; empty: sunk-sync sets none."""
+    """Labels of the Node that name the switches, from the top, or the one that names the block;
+    empty: sunk-sync sets none."""
     under: str = ""
-    """Topology and switch above them, as Slurm spells them: `tree:root`."""
+    """What Slurm names before them: topology and switch, `tree:root`, or a topology of blocks."""
+    blocks: bool = False
+    """Slurm takes blocks only from its file."""
 
 
 class Window(Struct, frozen=True, gc=False):

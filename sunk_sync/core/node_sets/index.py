@@ -32,6 +32,7 @@ NEVER = float("-inf")
 class NodeSetIndex:
     def __init__(self, tables: Mapping[Source, Table[Any]], configuration: Configuration) -> None:
         self._configuration = configuration
+        self.tables = tables
         self.node_sets: Table[NodeSet] = tables["node_sets"]
         self.slurmd_pods: Table[SlurmdPod] = tables["slurmd_pods"]
         self.slurm_nodes: Table[SlurmNode] = tables["slurm_nodes"]
@@ -63,6 +64,10 @@ class NodeSetIndex:
         """Slurm node → the last try to requeue its jobs, since it was drained."""
         self.reservations: dict[str, ReservationSet] = {}
         """Key of the table → the last answer about its reservation."""
+        self.moves = 0
+        """Changes that may give a Slurm node another place in the topology, or let it join."""
+        self.made: Counter[str] = Counter()
+        """Slurm node of a NodeSet → how often this process saw its record appear."""
         self._emptied_s: dict[str, float] = {}
         """UID of a NodeSet → when its last Pod went."""
 
@@ -148,6 +153,7 @@ class NodeSetIndex:
     def node_set_changed(self, before: NodeSet | None, after: NodeSet | None) -> set[Key]:
         if before is not None and after is not None and same_wish(before, after):
             return {node_set_key(after.key)}
+        self.moves += 1
         if before is not None:
             self._by_uid.pop(before.uid, None)
             self._deleting.discard(before.key)
@@ -182,6 +188,7 @@ class NodeSetIndex:
         self, before: SlurmdPod | None, after: SlurmdPod | None, *, now: float
     ) -> set[Key]:
         """Index a Pod; note the end of one that failed."""
+        self.moves += before is None or after is None or before.node_name != after.node_name
         if before is not None and before.owner:
             self._drop(before)
         if after is not None and after.owner:
@@ -271,6 +278,7 @@ class NodeSetIndex:
 
     def slurm_node_changed(self, before: SlurmNode | None, after: SlurmNode | None) -> set[Key]:
         keys: set[Key] = set()
+        self.moves += _is_elsewhere(before, after)
         for row in filter(None, (before, after)):
             keys.update(self.named(row.name))
             if row.stamp is not None:
@@ -283,6 +291,8 @@ class NodeSetIndex:
             self.requeued.pop(before.name, None)
         if before is None and after is not None:
             self._unregistered.discard(after.name)
+            if after.stamp is not None:
+                self.made[after.name] += 1
         if before is not None and after is None and before.name in self._hosts:
             self._unregistered.add(before.name)
         return keys
@@ -290,6 +300,7 @@ class NodeSetIndex:
     def node_changed(self, before: Node | None, after: Node | None) -> set[Key]:
         """A Node may claim the name that a NodeSet wants, or get a Pod of its own."""
         rows = [row for row in (before, after) if row is not None]
+        self.moves += len(rows) < 2 or rows[0].offer.labels != rows[1].offer.labels
         names = {name for row in rows for name in (row.name, row.slurm_node) if name}
         keys = {key for name in names for key in self.named(name)}
         for key, name in self.matches.node_changed(before, after):
@@ -299,6 +310,13 @@ class NodeSetIndex:
 
 def _key(pod: SlurmdPod) -> str:
     return f"{pod.namespace}/{pod.name}"
+
+
+def _is_elsewhere(before: SlurmNode | None, after: SlurmNode | None) -> bool:
+    """Whether a record of a NodeSet is new or gone, or has another place in the topology."""
+    if before is None or after is None:
+        return True
+    return before.stamp != after.stamp or before.topology != after.topology
 
 
 def without_status(row: NodeSet) -> NodeSet:

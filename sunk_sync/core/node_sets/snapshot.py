@@ -4,6 +4,7 @@ from sunk_sync.core.model.facts import SlurmdPod, SlurmNode
 from sunk_sync.core.model.node_set import NodeSet, Plan
 from sunk_sync.core.model.node_set_answers import RequeueTried
 from sunk_sync.core.node_sets.index import NodeSetIndex
+from sunk_sync.core.node_sets.topology_plan import TopologyPlan
 from sunk_sync.core.tables.claims import Claims
 from sunk_sync.core.tables.entries import Entry
 from sunk_sync.core.tables.last_seen import LastSeen
@@ -14,6 +15,7 @@ from sunk_sync.core.views.node_set import NodeSetView, Slot, Vacancy
 class NodeSetSnapshots:
     def __init__(self, index: NodeSetIndex, claims: Claims) -> None:
         self._index = index
+        self.topology = TopologyPlan(index)
         self._claims = claims
         self.slurmd_pods = index.slurmd_pods
 
@@ -37,6 +39,7 @@ class NodeSetSnapshots:
             blind=index.slurm_nodes.blind,
             slurm_read_s=index.slurm_nodes.agreed_s,
             reservation=index.reservations.get(key),
+            topology=self.topology.state,
             emptied_s=index.emptied_s(spec),
         )
 

@@ -5,8 +5,9 @@ from collections.abc import Collection, Sequence
 from typing import TypeVar
 
 from sunk_sync.core.model.calls import CallEnded, GateCall, LockCall, StopCall
+from sunk_sync.core.model.topology_file import TopologyReport
 
-CallFact = GateCall | LockCall | StopCall | CallEnded
+CallFact = GateCall | LockCall | StopCall | TopologyReport | CallEnded
 
 
 class OpenCalls:
@@ -18,6 +19,7 @@ class OpenCalls:
         which is answered long before the Pods are gone."""
         self.by_host: defaultdict[str, dict[int, GateCall]] = defaultdict(dict)
 
+        self.topologies: dict[int, TopologyReport] = {}
         self.locks: dict[int, LockCall] = {}
         self.locks_by_host: defaultdict[str, dict[int, LockCall]] = defaultdict(dict)
 
@@ -59,7 +61,11 @@ class OpenCalls:
             case StopCall():
                 self.stops[fact.call] = fact
                 return set()
+            case TopologyReport():
+                self.topologies[fact.call] = fact
+                return set()
             case _:
+                self.topologies.pop(fact.call, None)
                 self.stops.pop(fact.call, None)
                 gate = self.gates.pop(fact.call, None)
                 lock = self.locks.pop(fact.call, None)

@@ -117,6 +117,8 @@ class Host(Struct, frozen=True, kw_only=True, gc=False):
     """Sorted by job id; empty while no gate call waits here."""
     lock: HostLock = NO_LOCK
     """Empty while nobody asks and the Node has no lock."""
+    blocks: frozenset[str] = frozenset()
+    """`topology:block` that slurmctld has read from its file."""
     gate: bool = False
     """The prolog of the next job waits for Pods by itself (P25)."""
 

@@ -5,6 +5,7 @@ from msgspec import Struct
 from sunk_sync.core.model.facts import SlurmdPod, SlurmNode
 from sunk_sync.core.model.node_set import Cause, NodeSet, Plan
 from sunk_sync.core.model.node_set_answers import ReservationSet
+from sunk_sync.core.model.topology_file import UNKNOWN, TopologyState
 from sunk_sync.core.translate.node_states import is_busy, is_drained, is_ours
 
 OF_NODE_SET = " of NodeSet "
@@ -72,6 +73,7 @@ class NodeSetView(Struct, frozen=True, kw_only=True, gc=False):
     """Start of the latest complete read of all Slurm nodes."""
     reservation: ReservationSet | None = None
     """The last answer about the reservation for its updates."""
+    topology: TopologyState = UNKNOWN
     emptied_s: float = float("-inf")
     """When the last Pod went."""
 

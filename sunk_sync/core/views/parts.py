@@ -5,6 +5,7 @@ import math
 from msgspec import Struct
 
 from sunk_sync.core.model.facts import Holding, Node, Pod, Source
+from sunk_sync.core.model.topology_file import UNKNOWN, TopologyReport, TopologyState
 from sunk_sync.core.translate.node_fit import Amounts
 
 
@@ -72,6 +73,8 @@ class Cluster(Struct, frozen=True, kw_only=True, gc=False):
     unselected: int
     """Number of slurmd Pods that exist by name but that no listing shows."""
     doubts: tuple[Doubt, ...] = ()
+    topology: TopologyState = UNKNOWN
+    topology_calls: tuple[TopologyReport, ...] = ()
     paused: str = ""
     """Why sunk-sync writes nothing, or empty."""
 

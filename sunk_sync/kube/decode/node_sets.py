@@ -104,6 +104,8 @@ def _features(wire: wires.WireFeatures) -> Features:
 
 
 def _topology(wire: wires.WireTopology) -> Topology:
+    if wire.block:
+        return Topology((cut(wire.block),), cut(wire.block_topology), blocks=True)
     return Topology(tuple(map(cut, wire.tree)), cut(wire.under)) if wire.tree else Topology()
 
 

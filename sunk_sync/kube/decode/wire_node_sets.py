@@ -58,9 +58,11 @@ class WireFeatures(Struct, gc=False, frozen=True):
     dynamic: dict[str, WireDynamicFeature] = {}
 
 
-class WireTopology(Struct, gc=False, frozen=True):
+class WireTopology(Struct, gc=False, frozen=True, rename="camel"):
     tree: list[str] = []
     under: str = "tree:root"
+    block: str = ""
+    block_topology: str = "block"
 
 
 class WireUpdateJobs(Struct, gc=False, frozen=True):

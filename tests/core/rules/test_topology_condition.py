@@ -7,7 +7,10 @@ from sunk_sync.core.model.node_set_actions import SetStatus
 from tests.kit.build import Core
 from tests.kit.node_sets import node_set, record, set_pod, wants
 
-FILES = "this Slurm takes the topology of a node only from its files"
+FILES = (
+    "this Slurm takes the topology of a node only from its files: run sunk-sync-topology.sh beside"
+    " slurmctld (docs/nodesets.md)"
+)
 TREE = Topology(("rack",), "tree:root")
 
 
@@ -34,7 +37,7 @@ def shown(topology: Topology, *places: str | None) -> tuple[str, str, str] | Non
         (["tree:root:r1", "", "", "", ""], lost("cpu-1, cpu-2, cpu-3 and 1 more")),
         (["tree:other:r1"], lost("cpu-0")),
         (["tree:root2:r1"], lost("cpu-0")),
-        ([None], ("False", "NotSupported", FILES)),
+        ([None], ("False", "NoScript", FILES)),
     ],
     ids=["in sync", "labels missing", "elsewhere", "another root", "Slurm 24.11"],
 )

@@ -1,4 +1,4 @@
-"""The place of the Slurm nodes of NodeSets in the topology (T3-T5, T8)."""
+"""The place of the Slurm nodes of NodeSets in the topology (T3-T8)."""
 
 from sunk_sync.core.model.actions import RecordEvent, SetTopology
 from sunk_sync.core.model.facts import Node, SlurmdPod, reference_of
@@ -23,6 +23,8 @@ def topology(host: Host, *_: object) -> Ruling:
     if slurm_node.topology is None:
         return Ruling(event, "this Slurm takes the topology of a node only from its files")
     wanted = wanted_topology(asked, node)
+    if asked.blocks and wanted and wanted not in host.blocks:
+        return Ruling(event, f"slurmctld has not read a topology file with {wanted} yet")
     if slurm_node.topology == wanted or (missing and not _is_under(slurm_node.topology, asked)):
         return Ruling(event, f"no topology: {event[0].message}" if event else "")
     because = f"the labels of Node {node.name} give it the place {wanted or 'of no switch'}"

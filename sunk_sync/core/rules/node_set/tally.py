@@ -18,7 +18,7 @@ from sunk_sync.core.views.node_set import (
     is_slot_busy,
     next_available_s,
 )
-from sunk_sync.core.views.topology_shown import topology_condition
+from sunk_sync.core.views.topology_shown import next_silence_s, topology_condition
 
 PATIENCE_S = 60.0
 """A Pod that is not ready for so long, or not registered, holds the NodeSet up."""
@@ -72,7 +72,7 @@ def _conditions(view: NodeSetView, counts: Counts, now: float) -> tuple[Conditio
     """Return the conditions, sorted by type."""
     if view.plan.problem:
         return (Condition("Progressing", "False", "InvalidNodeSet", view.plan.problem),)
-    topology = topology_condition(view)
+    topology = topology_condition(view, now)
     others = (topology,) if topology is not None else ()
     return (_available(counts), _progressing(view, counts, now), *others)
 
@@ -182,5 +182,5 @@ def _next_change_s(view: NodeSetView, now: float) -> float | None:
     """Return when time alone changes the status: a Pod becomes available, or is late."""
     late = [slot.since_s + PATIENCE_S for slot in view.slots if not is_registered(slot)]
     times = [time for time in late if time > now]
-    ready_s = next_available_s(view, now)
-    return min(times if ready_s is None else [*times, ready_s], default=None)
+    others = (next_available_s(view, now), next_silence_s(view, now))
+    return min([*times, *(one for one in others if one is not None)], default=None)
