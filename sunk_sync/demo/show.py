@@ -159,6 +159,7 @@ class Show:
             f"curl -H X-SLURM-USER-TOKEN:{TOKEN} {self._worlds.slurm_address}/slurm/v0.0.45/nodes/",
             f"curl {settings.metrics_bind_address}/metrics",
             f"curl {settings.health_probe_bind_address}/readyz?verbose",
+            f"the status page: http://{settings.operators_bind_address}/",
         ]
 
     def _print_result(self, code: int) -> None:
