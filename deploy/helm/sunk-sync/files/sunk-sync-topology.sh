@@ -300,38 +300,6 @@ keep_named_blocks() {
 }
 
 blocks() {
-    missing=$state.missing
-    cut -d ' ' -f 1 "$state.part" | sort -u >"$missing"
-    if [ ! -r "$base" ]; then return; fi
-    while IFS= read -r line || [ "$line" ]; do
-        printf '%s\n' "$line"
-        name=${line#*# sunk-sync blocks }
-        if [ "$name" = "$line" ]; then continue; fi
-        while read -r topology block; do
-            if [ "$topology" = "$name" ]; then
-                printf '%s- block: "%s"\n' "${line%%[! ]*}" "$block"
-            fi
-        done <"$state.part"
-        grep -vx "$name" "$missing" >"$missing.left"
-        mv -f "$missing.left" "$missing"
-    done <"$base"
-}
-
-# A block that leaves the file, and that any node names, would end slurmctld at the reconfigure.
-keeps_blocks() {
-    if [ "$format" = conf ] || [ ! -r "$file" ]; then return 0; fi
-    blocks "$file" >"$state.before"; blocks "$new" >"$state.after"
-    gone=$(grep -vxF -f "$state.after" "$state.before")
-    rm -f "$state.before" "$state.after"
-    for block in $gone; do
-        if scontrol -o show node | grep -qE "Topology=([^ ]*,)?[^ ,:]*:$block(,| |\$)"; then
-            why="a node still names block $block"
-            return 1
-        fi
-    done
-}
-
-blocks() {
     sed -n 's/^ *- *block: *"*\([^" #]*\).*/\1/p' "$1"
 }
 
