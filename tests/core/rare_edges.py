@@ -8,14 +8,17 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import CancelJob, SubmitJob
-from sunk_sync.core.model.calls import GateCall
+from sunk_sync.core.model.calls import CallEnded, GateCall
 from sunk_sync.core.model.facts import Lost, Observed, Row, SubmitRefused
 from sunk_sync.core.model.job_identity import workload_id
+from sunk_sync.core.model.keys import CLUSTER
 from sunk_sync.core.model.lock_actions import Lock, Unlock
 from sunk_sync.core.model.node_lock import NodePods
-from sunk_sync.core.model.node_set import Requeueing
+from sunk_sync.core.model.node_set import Requeueing, Topology
 from sunk_sync.core.model.node_set_actions import RequeueJobs
 from sunk_sync.core.model.node_set_answers import RequeueTried
+from sunk_sync.core.model.pod_spec import Offer
+from sunk_sync.core.model.topology_file import AnswerTopology, TopologyReport
 from tests.core.checks import check_oracle
 from tests.kit.build import (
     OFFER,
@@ -265,6 +268,19 @@ def jobs_of_a_condemned_pod_are_requeued() -> None:
     assert not core.wants("cpu-0", RequeueJobs)
 
 
+def the_script_of_the_topology_asks_and_goes() -> None:
+    """T6: it gets the file of the NodeSets, until its call has ended."""
+    spec = node_set(1, topology=Topology(("rack",), "tree:root"))
+    there = node("kcpu-0", offer=Offer(labels=(("rack", "r1"),)))
+    core = Core(spec, there, set_pod(0, spec), record(0, "IDLE", spec))
+    core.see(TopologyReport(1, "conf", "", asked_s=core.now))
+    check(core)
+    assert [type(want) for want in core.decided(CLUSTER).wants] == [AnswerTopology]
+    core.see(CallEnded(1))
+    check(core)
+    assert not core.decided(CLUSTER).wants
+
+
 GRAPH_EDGES: dict[str, Callable[[], None]] = {
     "slurmd_pod_changed:self.keys.mark_each(self._workload_edges.hosts_changed())": (
         slurmd_asks_for_more
@@ -291,6 +307,10 @@ GRAPH_EDGES: dict[str, Callable[[], None]] = {
         jobs_of_a_condemned_pod_are_requeued
     ),
     "slurm_was_read:self.keys.mark_hosts(idle)": a_read_of_slurm_shows_a_locked_node_idle,
+    "_observe_call:self.keys.mark_each(self.node_set_snapshots.topology.hear(one))": (
+        the_script_of_the_topology_asks_and_goes
+    ),
+    "_observe_call:self.keys.mark(CLUSTER)": the_script_of_the_topology_asks_and_goes,
     "_see_gate:self.keys.mark_all()": the_first_gate_call_of_ours,
     "_observe_source:self.keys.mark_each(self._workload_edges.nodes_liveness_changed())": (
         nodes_can_be_read_again
