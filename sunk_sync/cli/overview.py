@@ -90,7 +90,7 @@ def _status_lines(answer: Status) -> Iterator[str]:
         yield f"  {check.ok:<9}{check.name}: {check.text}"
     for name, counts in (
         ("hosts", answer.hosts),
-        ("workloads", answer.workloads),
+        ("workload Pods", answer.pods),
         ("writes that wait", answer.waiting),
     ):
         yield f"  {name}: {_counted(counts)}"

@@ -49,8 +49,8 @@ class Status(Struct, frozen=True, kw_only=True):
     """Work queue → writes that wait; `in flight`: those without an answer."""
     hosts: dict[str, int]
     """State → Slurm nodes that Kubernetes knows."""
-    workloads: dict[str, int]
-    """Phase → workloads."""
+    pods: dict[str, int]
+    """Workload Pods, by whether they are bound."""
 
 
 class Overview:
@@ -132,7 +132,7 @@ class Overview:
             checks=(*self._health.live(), *checks),
             waiting=waiting,
             hosts=_hosts(graph),
-            workloads=_workloads(graph),
+            pods=_pods(graph),
         )
 
 
@@ -149,7 +149,6 @@ def _hosts(graph: Graph) -> dict[str, int]:
     return dict(counts)
 
 
-def _workloads(graph: Graph) -> dict[str, int]:
-    pods = graph.workloads.index.pods
-    waiting = sum(1 for members in pods.values() if not any(p.node_name for p in members.values()))
-    return {"all": len(pods), "waiting": waiting, "bound": len(pods) - waiting}
+def _pods(graph: Graph) -> dict[str, int]:
+    every, bound = len(graph.workloads.index.key_of_uid), graph.workloads.bound_count()
+    return {"all": every, "waiting": every - bound, "bound": bound}

@@ -27,7 +27,7 @@ STATUS = Status(
     checks=(Check("loop", "ok", "last step 0.1 s ago"),),
     waiting={"kubernetes": 3, "slurm": 0},
     hosts={"all": 8, "busy": 2},
-    workloads={},
+    pods={},
 )
 
 
@@ -76,7 +76,7 @@ def test_the_status_is_a_line_for_each_check_and_count(respx_mock: respx.MockRou
         f"sunk-sync 0.1.0, leads, {AT}",
         "  ok       loop: last step 0.1 s ago",
         "  hosts: 8 all, 2 busy",
-        "  workloads: none",
+        "  workload Pods: none",
         "  writes that wait: 3 kubernetes, 0 slurm",
     ]
 
