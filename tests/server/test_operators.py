@@ -228,8 +228,8 @@ async def test_a_page_gets_all_hosts_and_then_only_those_that_changed(
 
 async def test_more_than_ten_pages_are_refused_until_one_is_closed(address: str) -> None:
     async with contextlib.AsyncExitStack() as stack:
-        for _ in range(PAGES_MAX):
-            page = await stack.enter_async_context(opened(address))
+        pages = [await stack.enter_async_context(opened(address)) for _ in range(PAGES_MAX)]
+        for page in pages:
             await page.next("status")
         assert await ask(address, "/v1/live") == (
             503,
