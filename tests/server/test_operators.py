@@ -226,7 +226,7 @@ async def test_a_page_gets_all_hosts_and_then_only_those_that_changed(
         assert await page.next("hosts") == {"hosts": [["n1", "drained"]], "gone": ["n2"]}
 
 
-async def test_more_than_ten_pages_are_refused_until_one_is_closed(address: str) -> None:
+async def test_more_than_ten_pages_are_refused(address: str) -> None:
     async with contextlib.AsyncExitStack() as stack:
         pages = [await stack.enter_async_context(opened(address)) for _ in range(PAGES_MAX)]
         for page in pages:
