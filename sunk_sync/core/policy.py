@@ -150,7 +150,7 @@ class Policy:
             return Screened(wants)
         again_s = self.ends.again_s(now) if held else None
         reasons = _Reasons(why, graph.paused, held, unread)
-        kept = [Kept(one, reasons.of(one), again_s) for one in wants if reasons.of(one)]
+        kept = [Kept(one, reason, again_s) for one in wants if (reason := reasons.of(one))]
         taken = {id(one.action) for one in kept}
         return Screened(tuple(one for one in wants if id(one) not in taken), tuple(kept))
 

@@ -92,15 +92,18 @@ class Overview:
             return ()
         now = self._clock()
         found = [*differences_of(reconciler, key, now=now)]
+        states = self._outbox.states_of(key)
+        standing = reconciler.standing.get(key)
+        held = standing.kept if standing is not None else ()
+        if not (states or held):
+            return found
         named = about(reconciler.graph, key)
-        states = {one.action: one for one in self._outbox.states_of(key)}
-        for state in states.values():
+        for state in states:
             if not (state.answered or isinstance(state.action, READS)):
                 what = f"{phrase(state.action)}: {state.says}"
                 age_s = now - state.desired_at_s
                 found.append(Difference(kind="write", about=named, what=what, age_s=age_s))
-        standing = reconciler.standing.get(key)
-        for kept in standing.kept if standing is not None else ():
+        for kept in held:
             what = f"{phrase(kept.action)}: {kept.why}"
             age_s = now - self._loop.history.since_s(key, kept, now=now)
             found.append(Difference(kind="held", about=named, what=what, age_s=age_s))
