@@ -1,6 +1,6 @@
 """Find the key that a person means by a kind and a name."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 
 from sunk_sync.core.explain.account import Kind, Unknown
@@ -16,8 +16,10 @@ from sunk_sync.core.model.keys import (
 )
 
 SIMILAR_MAX = 5
-NAMES_MAX = 20_000
-"""Names that are compared with a wrong one: a step of the loop must stay short."""
+NAMES_MAX = 400
+"""Names that are compared with a wrong one, for 40 µs each: a step of the loop must stay short."""
+ALIKE = 3
+"""Characters."""
 
 Found = tuple[Key, str]
 """The key, and the name as sunk-sync spells it."""
@@ -40,7 +42,7 @@ def _host(graph: Graph, name: str) -> Found | Unknown:
 def _pod(graph: Graph, name: str) -> Found | Unknown:
     """`namespace/name`, or a name that only one Pod has."""
     pods = {**graph.slurmd_pods.entries, **graph.pods.entries}
-    keys = [name] if name in pods else [key for key in pods if key.endswith(f"/{name}")]
+    keys = _meant(pods, name)
     if len(keys) > 1:
         return Unknown(f"several namespaces have a Pod {name}", tuple(sorted(keys)[:SIMILAR_MAX]))
     if not keys:
@@ -76,7 +78,7 @@ def _gang(graph: Graph, name: str) -> Found | Unknown:
     gangs = {
         _gang_name(key): key for key in graph.workloads.index.pods if key.startswith(GANG_PREFIX)
     }
-    names = [name] if name in gangs else [one for one in gangs if one.endswith(f"/{name}")]
+    names = _meant(gangs, name)
     if len(names) == 1:
         return workload_key(gangs[names[0]]), names[0]
     if names:
@@ -94,7 +96,7 @@ def _node_set(graph: Graph, name: str) -> Found | Unknown:
     if not graph.configuration.node_sets:
         return Unknown("component nodesets is off")
     known = graph.node_sets.node_sets.entries
-    keys = [name] if name in known else [key for key in known if key.endswith(f"/{name}")]
+    keys = _meant(known, name)
     if len(keys) == 1:
         return node_set_key(keys[0]), keys[0]
     if keys:
@@ -102,8 +104,14 @@ def _node_set(graph: Graph, name: str) -> Found | Unknown:
     return _unknown(f"there is no NodeSet {name}", name, known)
 
 
+def _meant(known: Collection[str], name: str) -> list[str]:
+    """Return this `namespace/name`, or all that end in this name."""
+    return [name] if name in known else [one for one in known if one.endswith(f"/{name}")]
+
+
 def _unknown(why: str, name: str, names: Iterable[str]) -> Unknown:
-    known = list(names)[:NAMES_MAX]
+    # Those that begin alike come first: there may be more names than can be compared.
+    known = sorted(names, key=lambda one: one[:ALIKE] != name[:ALIKE])[:NAMES_MAX]
     return Unknown(why, tuple(get_close_matches(name, known, n=SIMILAR_MAX, cutoff=0.5)))
 
 
