@@ -50,7 +50,8 @@ def fresh(place: Path) -> Path:
 
 
 def install(python: Path, lock: str, *options: str) -> None:
-    done = run(python, "-m", *install_arguments(), lock, *options)
+    """Install a lock as the Makefile does, but without the bytecode, which takes most of the time."""
+    done = run(python, "-m", *install_arguments(), lock, "--no-compile", *options)
     assert not done.returncode, done.stderr
 
 

@@ -51,8 +51,8 @@ OWN_VALUES = {
 }
 """Settings that `settings` may not hold → the value that sets them; empty: the chart alone does."""
 
-LEASE = "own-lease"
-"""Granted only with leader election."""
+OWN_OBJECTS = {"leases": "own-lease", "secrets": "own-hooks-key"}
+"""Granted only with leader election, and only with the hooks server: templates of their own."""
 VERBS = ("get", "list", "watch", "create", "patch", "delete")
 OBJECT = "sunk-sync-slurm"
 OBJECT_NAME = '{{ include "sunk-sync.objectName" . }}'
@@ -71,10 +71,10 @@ def rules() -> str:
 
 def _roles() -> Mapping[str, list[Permission]]:
     """`work-scheduler` → what the scheduler needs in the namespaces of workload Pods."""
-    roles: dict[str, list[Permission]] = {LEASE: []}
+    roles: dict[str, list[Permission]] = {name: [] for name in OWN_OBJECTS.values()}
     for one in PERMISSIONS:
         name = one.where if one.component == "syncer" else f"{one.where}-{one.component}"
-        roles.setdefault(LEASE if one.resource == "leases" else name, []).append(one)
+        roles.setdefault(OWN_OBJECTS.get(one.resource, name), []).append(one)
     return roles
 
 
@@ -152,7 +152,8 @@ the names of SUNK's chart have the same meaning: `syncer.enabled`, `scheduler.en
 |---|---|
 | `scheduler.scope.type: namespace` | Roles in the namespaces of the workload Pods |
 | `scheduler.scope.type: cluster` | ClusterRoles for workload Pods in all namespaces |
-| `scheduler.enabled: false` | nothing that binds, ends or annotates workload Pods; no hooks key |
+| `scheduler.enabled: false` | nothing that binds, ends or annotates workload Pods |
+| `scheduler.enabled: false`, `nodesets.enabled: false` | no hooks key |
 | `scheduler.watchAllPods: true` | list and watch of every Pod |
 | `lock.enabled: true` | list of every Pod |
 | `nodesets.enabled: true` | create and delete Pods where slurmd Pods are; NodeSets there |

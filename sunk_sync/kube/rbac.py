@@ -24,7 +24,8 @@ class Permission(Struct, frozen=True, kw_only=True):
     verbs: tuple[tuple[str, str], ...]
     group: str = ""
     component: str = "syncer"
-    """The component that needs it; a component that does not run needs no permission."""
+    """The component that needs it; a component that does not run needs no permission. Lease and
+    Secret: the settings say whether they are used."""
 
     @property
     def spelled(self) -> str:
@@ -154,7 +155,6 @@ PERMISSIONS: tuple[Permission, ...] = (
     ),
     Permission(
         where="own",
-        component="scheduler",
         resource="secrets",
         names=(secret_name("slurm"),),
         verbs=(

@@ -89,8 +89,8 @@ class _Topology(Struct):
 class Rest(Struct, frozen=True, kw_only=True):
     """Functions of the service that the hooks server calls."""
 
-    ready: Callable[[], str]
-    """Returns why calls cannot be answered yet, or an empty text."""
+    ready: Callable[[str], str]
+    """Path → why a call to it cannot be answered now, or an empty text."""
     subject: Callable[[str], str | None]
     """Job id → subject of the job's token; None: the job is unknown."""
     requeueable: Callable[[str], Awaitable[bool]]
@@ -162,7 +162,7 @@ class Hooks:
         whose = subject if subject in (GATE, LOCK) else PLACEHOLDER
         if subject is None or whose not in subjects:
             raise _No(401, "no valid token for this call")
-        if why := self._rest.ready():
+        if why := self._rest.ready(request.path):
             raise _No(503, why)
         if form is None:
             return Reply(200, {"action": "ready"}, "ready")
@@ -305,6 +305,10 @@ def _allow_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
+FOR_WORKLOADS = frozenset(
+    {"/v1/gate", "/v1/lock", "/v1/ended", "/v1/placeholder/started", "/v1/placeholder/stopping"}
+)
+"""Paths that only component scheduler can answer."""
 _Route = tuple[str, tuple[str, ...], Any, Callable[[Hooks, Any], Awaitable[Reply]]]
 _ROUTES: dict[str, _Route] = {
     "/v1/gate": ("POST", (GATE,), _Gate, Hooks._gate),

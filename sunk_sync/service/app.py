@@ -251,7 +251,7 @@ class Service:
     async def _open_hooks(self, stack: AsyncExitStack, parts: Parts, kube: KubeClient) -> str:
         """Return host:port at which other replicas reach the server; empty: it is off."""
         address = self.settings.hooks_api_bind_address
-        if not parts.schedules or address is None:
+        if not self.settings.hooks_open or address is None:
             return ""
         bound = await stack.enter_async_context(parts.hooks.serve(address))
         self.telemetry.hooks.waiting(lambda: parts.hooks.calls.waiting)

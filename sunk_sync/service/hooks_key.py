@@ -25,8 +25,7 @@ def cure_of(place: SecretReference) -> str:
 
 def needs_secret(settings: Settings) -> bool:
     """Whether hooks are in use and no file has the key."""
-    called = "scheduler" in settings.components and settings.hooks_api_bind_address is not None
-    return called and settings.hooks_key_file is None
+    return settings.hooks_open and settings.hooks_key_file is None
 
 
 async def kept_key(

@@ -35,7 +35,7 @@ from sunk_sync.kube.read.other_pods import OtherPods
 from sunk_sync.kube.read.selection import COLLECTIONS, Selection, SelectionScope
 from sunk_sync.kube.read.watch import Watch, WatchClient
 from sunk_sync.kube.write.push import KubePush, RelistOne
-from sunk_sync.server.hooks import Hooks, Rest
+from sunk_sync.server.hooks import FOR_WORKLOADS, Hooks, Rest
 from sunk_sync.server.pass_on import PassOn
 from sunk_sync.server.placeholder import script_of
 from sunk_sync.server.tokens import make_token
@@ -278,10 +278,15 @@ class Parts:
             pass_on=self._pass_on,
         )
 
-    def _why_not_ready(self) -> str:
+    def _why_not_ready(self, path: str) -> str:
         if self._stands_by() or self._replica.left_s() <= 0:
             return "this replica does not lead"
-        missing = (*self.graph.sources.unlisted, *self.graph.sources.workloads_unlisted)
+        if path in FOR_WORKLOADS and not self.schedules:
+            return "sunk-sync runs without component scheduler"
+        sources = self.graph.sources
+        missing = sources.unlisted
+        if self.schedules:
+            missing = (*missing, *sources.workloads_unlisted)
         return f"not listed yet: {', '.join(missing)}" if missing else ""
 
     def _subject(self, job_id: str) -> str | None:

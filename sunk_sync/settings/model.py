@@ -15,6 +15,8 @@ from sunk_sync.settings import types
 
 ENVIRONMENT_PREFIX = "SUNK_SYNC_"
 COMPONENTS_BUILT = ("syncer", "scheduler", "nodesets")
+COMPONENTS_CALLED = ("scheduler", "nodesets")
+"""Slurm calls for them: prologs and placeholders; the script that writes the topology file."""
 COMPONENTS_CHOSEN = ("syncer", "scheduler")
 """The default: component nodesets needs its custom resource."""
 REMOVED: Mapping[str, str] = {}
@@ -198,6 +200,12 @@ class Settings(BaseModel):
                 "--slurm-auth-token and --slurm-auth-token-file are both set: give only one"
             )
         return self
+
+    @property
+    def hooks_open(self) -> bool:
+        """Whether the hooks server runs: it has an address, and a component that is called."""
+        called = any(part in COMPONENTS_CALLED for part in self.components)
+        return called and self.hooks_api_bind_address is not None
 
     @property
     def without_effect(self) -> tuple[str, ...]:

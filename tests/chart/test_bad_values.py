@@ -101,7 +101,7 @@ BAD: dict[str, tuple[Values, str]] = {
     ),
     "gate without scheduler": (
         {"scheduler": {"enabled": False}, "gate": {"configMap": {"enabled": True}}},
-        "gate.configMap.enabled is true and scheduler.enabled is false: ",
+        "gate.configMap.enabled is true, scheduler.enabled and nodesets.enabled are false: ",
     ),
     "switch for the component": (
         {"nodesets": True},

@@ -57,7 +57,7 @@ class HooksServer:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         rest = Rest(
-            ready=lambda: self.not_ready,
+            ready=lambda _path: self.not_ready,
             subject=self.subjects.get,
             requeueable=self._may_be_requeued,
             called=self.called.append,

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from sunk_sync.server.tokens import new_key
+from sunk_sync.server.tokens import GATE, make_token, new_key
 from tests.real.conftest import for_each_slurm
 from tests.real.node_farm import CONF, NODES, Farm, farm_with
 from tests.real.pod_bed import FOLDER, configure_scripts, copy_scripts
@@ -53,7 +54,7 @@ def with_hooks(bed: Bed) -> Mapping[str, str]:
     configure_scripts(bed.slurm, url=f"http://{address}", **more)
     bed.slurm.run_in_root("chown", "slurm", "/etc/slurm")
     return {
-        "components": "syncer,scheduler,nodesets",
+        "components": "syncer,nodesets",
         "hooks_api_bind_address": address,
         "hooks_url": f"http://{address}",
         "hooks_key_file": str(file),
@@ -123,6 +124,21 @@ def test_the_file_follows_the_nodes_T6_T7(farm: Farm) -> None:
         trees(farm)
     else:
         blocks(farm)
+
+
+def test_without_component_scheduler_the_gate_has_no_answer(farms: Farm) -> None:
+    configured = (etc(farms, "sunk-sync") / "sunk-sync.conf").read_text()
+    url = re.findall(r"^url = (\S+)$", configured, re.MULTILINE)
+    key = (farms.kube.directory / "hooks.key").read_bytes()
+    told = httpx.post(
+        f"{url[0]}/v1/gate",
+        json={"job_id": "1", "nodes": "n1", "deadline_s": 1},
+        headers={"Authorization": f"Bearer {make_token(key, GATE)}"},
+    )
+    assert (told.status_code, told.json()) == (
+        503,
+        {"error": "sunk-sync runs without component scheduler"},
+    )
 
 
 def trees(farm: Farm) -> None:

@@ -47,7 +47,7 @@ class Service:
 
     def _rest(self) -> Rest:
         return Rest(
-            ready=lambda: self.not_ready,
+            ready=lambda _path: self.not_ready,
             subject=self.subjects.get,
             requeueable=self._requeueable,
             called=self.called.append,
@@ -471,7 +471,7 @@ async def test_without_the_setting_the_job_starts_and_is_told_so_L1() -> None:
         made._tell,
         clock=made._clock,
         rest=Rest(
-            ready=lambda: "",
+            ready=lambda _path: "",
             subject=made.subjects.get,
             requeueable=made._requeueable,
             called=made.called.append,

@@ -34,7 +34,7 @@ class Replica:
         self.called: list[Called] = []
         self.pass_on = PassOn(lambda: not self.leads, lambda: self.leader)
         rest = Rest(
-            ready=lambda: "",
+            ready=lambda _path: "",
             subject=lambda _: None,
             requeueable=self._never,
             called=self.called.append,

@@ -64,9 +64,14 @@ sunk-sync-{{ regexReplaceAll "[^a-z0-9]+" (lower .Values.clusterName) "-" }}
 {{ include "sunk-sync.objectName" . }}-hooks-key
 {{- end }}
 
+{{/* Whether the hooks server runs: a component is called by Slurm. */}}
+{{- define "sunk-sync.hasHooks" -}}
+{{- if or .Values.scheduler.enabled .Values.nodesets.enabled }}true{{ end -}}
+{{- end }}
+
 {{/* Whether sunk-sync fills the Secret of the chart with a hooks key. */}}
 {{- define "sunk-sync.keepsHooksKey" -}}
-{{- if and .Values.scheduler.enabled (not .Values.hooks.key.existingSecret) }}true{{ end -}}
+{{- if and (include "sunk-sync.hasHooks" .) (not .Values.hooks.key.existingSecret) }}true{{ end -}}
 {{- end }}
 
 {{- define "sunk-sync.hooksUrl" -}}
@@ -113,12 +118,12 @@ user-policy: /etc/sunk-sync/user-policy.yaml
 {{- if .Values.leaderElection.enabled }}
 leader-elect: true
 {{- end }}
-{{- if not .Values.scheduler.enabled }}
-hooks-api-bind-address: "" # only the scheduler needs the hooks
+{{- if not (include "sunk-sync.hasHooks" .) }}
+hooks-api-bind-address: "" # only the scheduler and NodeSets need the hooks
 {{- else if or .Values.hooks.url (ne (include "sunk-sync.fullname" .) "sunk-sync") }}
 hooks-url: {{ include "sunk-sync.hooksUrl" . }}
 {{- end }}
-{{- if and .Values.scheduler.enabled .Values.hooks.key.existingSecret }}
+{{- if and (include "sunk-sync.hasHooks" .) .Values.hooks.key.existingSecret }}
 hooks-key-file: /var/run/secrets/sunk-sync-hooks/{{ .Values.hooks.key.key }}
 {{- end }}
 {{- with .Values.settings }}
@@ -139,8 +144,8 @@ hooks-key-file: /var/run/secrets/sunk-sync-hooks/{{ .Values.hooks.key.key }}
 {{- fail "scheduler.openToAll is true and scheduler.userPolicy names namespaces: choose one." -}}
 {{- else if not (or .scheduler.openToAll .scheduler.userPolicy) -}}
 {{- fail "scheduler.userPolicy is empty, so that no Pod would get a job: name a namespace, or set scheduler.openToAll to true." -}}
-{{- else if and .gate.configMap.enabled (not .scheduler.enabled) -}}
-{{- fail "gate.configMap.enabled is true and scheduler.enabled is false: without the scheduler nobody answers the gate. Set gate.configMap.enabled to false." -}}
+{{- else if and .gate.configMap.enabled (not .scheduler.enabled) (not .nodesets.enabled) -}}
+{{- fail "gate.configMap.enabled is true, scheduler.enabled and nodesets.enabled are false: nobody would answer the scripts. Set gate.configMap.enabled to false." -}}
 {{- else if not (or .slurm.auth.existingSecret .slurm.auth.token .slurm.auth.volume) -}}
 {{- fail "There is no token for slurmrestd: set slurm.auth.existingSecret, slurm.auth.volume or slurm.auth.token." -}}
 {{- else if and .slurm.auth.token .slurm.auth.volume -}}

@@ -11,7 +11,7 @@
   mountPath: /etc/sunk-sync-ca
   readOnly: true
 {{- end }}
-{{- if and .Values.scheduler.enabled .Values.hooks.key.existingSecret }}
+{{- if and (include "sunk-sync.hasHooks" .) .Values.hooks.key.existingSecret }}
 - name: hooks-key
   mountPath: /var/run/secrets/sunk-sync-hooks
   readOnly: true
@@ -38,7 +38,7 @@
   secret:
     secretName: {{ . }}
 {{- end }}
-{{- if and .Values.scheduler.enabled .Values.hooks.key.existingSecret }}
+{{- if and (include "sunk-sync.hasHooks" .) .Values.hooks.key.existingSecret }}
 - name: hooks-key
   secret:
     defaultMode: 0440

@@ -13,6 +13,15 @@
     - create # makes the Lease again if somebody deleted it
 {{- end }}
 
+{{- define "sunk-sync.rules.own-hooks-key" -}}
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: [{{ include "sunk-sync.objectName" . }}-hooks-key]
+  verbs:
+    - get # reads the key of the hook tokens, which outlives a restart (L5)
+    - patch # stores the key once, while the Secret is empty
+{{- end }}
+
 {{- define "sunk-sync.rules.cluster" -}}
 - apiGroups: [""]
   resources: [nodes]
@@ -110,15 +119,6 @@
   resources: [events]
   verbs:
     - create # records what concerns the service as a whole (S19, S20)
-{{- end }}
-
-{{- define "sunk-sync.rules.own-scheduler" -}}
-- apiGroups: [""]
-  resources: [secrets]
-  resourceNames: [{{ include "sunk-sync.objectName" . }}-hooks-key]
-  verbs:
-    - get # reads the key of the hook tokens, which outlives a restart (L5)
-    - patch # stores the key once, while the Secret is empty
 {{- end }}
 
 {{- define "sunk-sync.rules.default" -}}
