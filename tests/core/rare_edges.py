@@ -9,7 +9,14 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import CancelJob, SubmitJob
 from sunk_sync.core.model.calls import CallEnded, GateCall
-from sunk_sync.core.model.facts import Lost, Observed, Row, SubmitRefused
+from sunk_sync.core.model.facts import (
+    BindTried,
+    Lost,
+    Observed,
+    Paused,
+    Row,
+    SubmitRefused,
+)
 from sunk_sync.core.model.job_identity import workload_id
 from sunk_sync.core.model.keys import CLUSTER
 from sunk_sync.core.model.lock_actions import Lock, Unlock
@@ -30,6 +37,7 @@ from tests.kit.build import (
     identity,
     job,
     listing,
+    marked,
     node,
     pod,
     room,
@@ -281,6 +289,38 @@ def the_script_of_the_topology_asks_and_goes() -> None:
     assert not core.decided(CLUSTER).wants
 
 
+def a_read_shows_a_pod_unbound_after_a_binding_without_answer() -> None:
+    """P29: of its two jobs, the one to which it might have been bound goes."""
+    core = two_hosts(POD, running(POD), running(POD, at=("n2",), job_id="9"))
+    core.see(BindTried(POD.uid, "9", core.now))
+    assert not core.cancels(POD)
+    core.now += 1
+    core.answer(POD, "yes")
+    check(core)
+    assert core.cancels(POD) == [("9", True)]
+
+
+def most_marks_of_slurmd_pods_are_gone() -> None:
+    """S20: the one Pod left in a mark exists and is in no listing, so the selector is wrong."""
+    marked_nodes = [slurm_node(f"n{nth}", comment=marked(uid=f"u{nth}")) for nth in (1, 2, 3)]
+    core = Core(*marked_nodes)
+    core.now += 1
+    core.answer(slurmd_pod("n1", uid="u1"), "yes")
+    assert not core.decided(CLUSTER).wants
+    for one in marked_nodes[1:]:
+        core.see(replace(one, comment=""))
+    check(core)
+    assert core.decided(CLUSTER).wants
+
+
+def an_operator_pauses_all_writes() -> None:
+    """An Event says so."""
+    core = two_hosts()
+    core.see(Paused("paused: maintenance"))
+    check(core)
+    assert core.decided(CLUSTER).wants
+
+
 GRAPH_EDGES: dict[str, Callable[[], None]] = {
     "slurmd_pod_changed:self.keys.mark_each(self._workload_edges.hosts_changed())": (
         slurmd_asks_for_more
@@ -311,6 +351,11 @@ GRAPH_EDGES: dict[str, Callable[[], None]] = {
         the_script_of_the_topology_asks_and_goes
     ),
     "_observe_call:self.keys.mark(CLUSTER)": the_script_of_the_topology_asks_and_goes,
+    "_observe_bound:self.keys.mark(workload_key(self.workloads.index.key_of_uid[of.uid]))": (
+        a_read_shows_a_pod_unbound_after_a_binding_without_answer
+    ),
+    "slurm_node_changed:self.keys.mark(CLUSTER)": (most_marks_of_slurmd_pods_are_gone),
+    "_observe_restraint:self.keys.mark(CLUSTER)": an_operator_pauses_all_writes,
     "_see_gate:self.keys.mark_all()": the_first_gate_call_of_ours,
     "_observe_source:self.keys.mark_each(self._workload_edges.nodes_liveness_changed())": (
         nodes_can_be_read_again
