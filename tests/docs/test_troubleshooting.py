@@ -53,7 +53,9 @@ def reasons() -> set[str]:
 
 def _constants(path: Path) -> set[str]:
     values = (
-        node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)
+        node.value
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant)
     )
     return {value for value in values if isinstance(value, str) and _NAME.fullmatch(value)}
 
@@ -63,7 +65,9 @@ ENTRIES = sorted(alerts() | events() | types() | reasons())
 
 @pytest.mark.parametrize("name", ENTRIES)
 def test_each_alert_event_and_condition_has_an_entry(name: str) -> None:
-    rows = [found for found in ROW.finditer(PAGE) if f'<a id="{name.lower()}"></a>' in found["seen"]]
+    rows = [
+        found for found in ROW.finditer(PAGE) if f'<a id="{name.lower()}"></a>' in found["seen"]
+    ]
     assert len(rows) == 1
     assert re.search(rf"\b{name}\b", rows[0]["seen"])
 
