@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import yaml
@@ -19,6 +20,7 @@ KINDS: dict[str, type | tuple[type, ...]] = {
 }
 
 
+@cache
 def schema() -> Any:
     (version,) = yaml.safe_load(CRD.read_text())["spec"]["versions"]
     return version["schema"]["openAPIV3Schema"]
@@ -51,7 +53,9 @@ def _of_fields(value: dict[str, Any], rules: Any, where: str) -> Iterator[str]:
     for name, one in value.items():
         if name in known or more:
             yield from mistakes(one, known.get(name, more), where=f"{where}.{name}")
-        elif where and not rules.get("x-kubernetes-preserve-unknown-fields"):
+        elif where not in ("", ".metadata") and not rules.get(
+            "x-kubernetes-preserve-unknown-fields"
+        ):
             yield f"{where}.{name}: unknown"
 
 

@@ -40,8 +40,13 @@ def text_of(page: Path) -> str:
     return page.read_text(encoding="utf-8")
 
 
-def blocks() -> Iterator[Block]:
-    """Yield each code block, without its indent."""
+@cache
+def blocks() -> tuple[Block, ...]:
+    """Return each code block, without its indent."""
+    return tuple(_blocks())
+
+
+def _blocks() -> Iterator[Block]:
     for page in pages():
         text = text_of(page)
         for found in _FENCED.finditer(text):
@@ -51,13 +56,19 @@ def blocks() -> Iterator[Block]:
             yield Block(f"{named(page)}:{line}", language, inside)
 
 
+@cache
 def prose(page: Path) -> str:
     """Return the text of a page without its code blocks."""
     return _FENCED.sub("", text_of(page))
 
 
-def spans() -> Iterator[tuple[str, str]]:
-    """Yield each code span in the text, after its page."""
+@cache
+def spans() -> tuple[tuple[str, str], ...]:
+    """Return each code span in the text, after its page."""
+    return tuple(_spans())
+
+
+def _spans() -> Iterator[tuple[str, str]]:
     for page in pages():
         for found in _SPAN.finditer(prose(page).replace("\n", " ")):
             yield named(page), found[1]

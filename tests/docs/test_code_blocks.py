@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,14 +14,15 @@ from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.translate.job_spec import Invalid, describe
 from sunk_sync.service.wiring import configuration_of
 from sunk_sync.settings import sources
-from tests.docs import crd
+from tests.docs import chart, crd
 from tests.docs.pages import Block, blocks
 from tests.kit.pod_rows import row
 
-EVERY = list(blocks())
+EVERY = blocks()
 CUT = "…"
 """The end of a line that a page shortens."""
 PART = "part of a NodeSet"
+A_JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "controller": True}
 
 
 def of_language(name: str) -> list[Block]:
@@ -28,7 +30,7 @@ def of_language(name: str) -> list[Block]:
 
 
 def manifests() -> Iterator[tuple[str, Any]]:
-    """Yield each object in a code block. A block with a spec alone shows some fields of a NodeSet."""
+    """Yield each object in a code block. A block with a spec alone is a part of a NodeSet."""
     for block in of_language("yaml"):
         for made in yaml.safe_load_all(block.text):
             if isinstance(made, dict) and {"apiVersion", "kind"} <= made.keys():
@@ -109,10 +111,19 @@ def default_configuration() -> Configuration:
 
 @each(("place", "made"), PODS)
 def test_sunk_sync_submits_a_job_for_each_pod(place: str, made: Any) -> None:
-    """With the default settings, and the names that the page does not give."""
-    pod = row(spec=made["spec"], labels={}, **made["metadata"])
+    """With the default settings. A Job controls the Pod, as it does in a Job or JobSet."""
+    pod = row(spec=made["spec"], labels={}, ownerReferences=[A_JOB], **made["metadata"])
     found = describe([pod], default_configuration())
     assert not isinstance(found, Invalid), (place, found)
+
+
+@each("block", [one for one in of_language("yaml") if chart.is_values(one.text)])
+def test_each_block_with_values_of_the_chart_is_valid(block: Block, tmp_path: Path) -> None:
+    values = yaml.safe_load(block.text)
+    assert not chart.unknown(values), block.place
+    file = tmp_path / "settings.yaml"
+    file.write_text(yaml.safe_dump(values.get("settings", {})))
+    assert sources.load({"config": str(file)}, {}, "slurm")
 
 
 def test_the_pages_have_manifests() -> None:

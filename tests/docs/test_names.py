@@ -1,18 +1,15 @@
 """The names in the documentation exist: flags, chart values, metrics, annotations."""
 
 import re
-from typing import Any
-
-import yaml
 
 from sunk_sync.__main__ import DEMO_FLAGS, QUESTIONS
 from sunk_sync.core.model import names
 from sunk_sync.core.model.job_description import SETTINGS
-from sunk_sync.settings.model import FIELDS, flag_of, key_of
+from sunk_sync.settings.model import FIELDS, flag_of
 from sunk_sync.telemetry.metrics import SPECS
+from tests.docs.chart import VALUES, is_value
 from tests.docs.pages import ROOT, blocks, named, pages, spans, text_of, words
 
-CHART = ROOT / "deploy" / "helm" / "sunk-sync"
 OTHERS = {
     "--cascade": "kubectl delete",
     "--validate": "kubectl apply",
@@ -62,7 +59,6 @@ def test_each_other_flag_is_still_needed() -> None:
 
 
 def test_each_chart_value_exists() -> None:
-    values = yaml.safe_load((CHART / "values.yaml").read_text())
     text = [(block.place, block.text.replace("\\\n", " ")) for block in blocks()]
     text += list(spans())
     found = {
@@ -70,13 +66,13 @@ def test_each_chart_value_exists() -> None:
         for place, line in text
         for name in re.findall(r"--set(?:-json|-string)?[ =]'?([A-Za-z][\w.-]*)=", line)
     }
-    tops = "|".join(name for name in values if name not in ("resources", "settings"))
+    tops = "|".join(name for name in VALUES if name not in ("resources", "settings"))
     found |= {
         (page, span)
         for page, span in spans()
         if re.fullmatch(rf"(?:{tops})(?:\.[a-z]\w*)+", span) and not is_field(span)
     }
-    assert not [one for one in found if not is_value(values, one[1])]
+    assert not [one for one in found if not is_value(VALUES, one[1])]
     assert found
     print(f"{len(found)} chart values")
 
@@ -84,15 +80,6 @@ def test_each_chart_value_exists() -> None:
 def is_field(span: str) -> bool:
     """Whether the name is one of a NodeSet or of a tool, not of the chart."""
     return span in {"lock.yaml"} or span.endswith((".py", ".sh", ".md", ".lock"))
-
-
-def is_value(values: Any, name: str) -> bool:
-    first, _, rest = name.partition(".")
-    if first == "settings":
-        return rest in {key_of(field) for field in FIELDS}
-    if not isinstance(values, dict) or first not in values:
-        return False
-    return not rest or is_value(values[first], rest)
 
 
 def test_each_metric_exists() -> None:
