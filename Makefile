@@ -72,8 +72,9 @@ check: $(READY) docs ## check style, types, layers and the links of the document
 	$(BIN)/lint-imports
 
 docs: $(READY) ## build the site of the documentation into build/site
+	@# Without --quiet, with which mkdocs counts no warnings, so that a wrong link would not fail.
 	@# The variable hides a notice: this theme gets fixes until May 2027. Its successor reads mkdocs.yml too.
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --clean
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --clean
 
 testbed: $(READY) ## build the real servers once (about ten minutes) into the cache
 	nice $(BIN)/python -m tests.real build
