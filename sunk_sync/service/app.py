@@ -373,7 +373,17 @@ class Service:
                 why=str(conf),
             )
             return UNKNOWN
+        self.health.kill_wait = self._kill_wait_mistake(conf.kill_wait_s)
         return Slurmctld(conf.kill_wait_s, conf.message_timeout_s)
+
+    def _kill_wait_mistake(self, kill_wait_s: float | None) -> str:
+        """With a wrong KillWait, Pods are refused for nothing, or end after their job."""
+        chosen_s = self.settings.slurm_kill_wait_s
+        if None in (chosen_s, kill_wait_s) or chosen_s == kill_wait_s:
+            return ""
+        why = f"--slurm-kill-wait is {chosen_s:g} s, Slurm's KillWait is {kill_wait_s:g} s"
+        self.log.warning("kill wait differs", why=why, cure="leave --slurm-kill-wait out")
+        return why
 
     def _on_bad(self, kind: str, name: str, why: str) -> None:
         self.log.warning("ignoring an object that cannot be read", kind=kind, name=name, why=why)
