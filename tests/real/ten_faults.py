@@ -37,8 +37,9 @@ from tools.chart import CHART
 FILE = REPOSITORY / "docs" / "ten-faults.md"
 ROLE = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles/sunk-sync-scheduler"
 ALERTS = CHART / "files" / "alerts.yaml"
-SETTINGS = {"max_drains_per_minute": "2", "slurm_kill_wait": "20s"}
-"""KillWait of this Slurm is 6 s: the tenth fault."""
+SETTINGS = {"max_drains_per_minute": "2"}
+SETTLE_S = 2.0
+"""Writes that belong to no fault are done by then."""
 LINES = 6
 SCRAPES_S = 10.0
 OMITTED = re.compile("_bucket|_expiry_|loop_longest")
@@ -200,10 +201,11 @@ def no_binding(scene: Scene) -> Iterator[Seen]:
 
 
 def wrong_kill_wait(scene: Scene) -> Iterator[Seen]:
-    """The service was started with another KillWait than Slurm's."""
-    pod = scene.stage.load()
+    pod = scene.stage.load(terminationGracePeriodSeconds=15)
+    scene.service = scene.stage.serve(**SETTINGS, slurm_kill_wait="20s")
     pod.until_bound()
     yield scene.of_pod(pod.name)
+    scene.service = scene.stage.serve(**SETTINGS)
     pod.delete(now=True)
 
 
@@ -215,7 +217,7 @@ FAULTS: tuple[tuple[str, str, Fault], ...] = (
     ("A person drained the node", "A Node of it is cordoned, too.", human_drain),
     ("The limit on drains holds", "Four slurmd Pods are not Ready; it is 2 a minute.", breaker),
     ("Names do not match", "A slurmd Pod has a hostname that is no Slurm node.", wrong_name),
-    ("The grace period is too long", "A Pod asks for 600 s; KillWait is 20 s.", long_grace),
+    ("The grace period is too long", "A Pod asks for 600 s; KillWait is 6 s.", long_grace),
     ("No permission to bind", "The Role has no `create` on `pods/binding`.", no_binding),
     ("KillWait is another", "--slurm-kill-wait is 20 s, KillWait is 6 s.", wrong_kill_wait),
 )  # fmt: skip
@@ -230,6 +232,7 @@ class Page:
         print(f"{number}. {title}", flush=True)
         since = self.scene.service.mark()
         with contextmanager(fault)(self.scene) as seen:
+            time.sleep(SETTLE_S)
             self.text += ["", f"## {number}. {title}", "", what]
             self._block("explain", self.scene.explained(seen).splitlines())
             self._block("diff", self._said(diff, older_than_s=0.0))
@@ -238,7 +241,7 @@ class Page:
                 [one for one in self._said(status) if "degraded" in one or "failed" in one],
             )
             self._block("doctor", self._findings())
-            self._block("log", list(self._log(since)))
+            self._block("log", list(self._log(since, seen)))
             self._block("Events", list(self._events(seen)))
             self._block("conditions", list(self._conditions(seen)))
             self._block("alerts, if it lasts", self._alerts())
@@ -266,20 +269,24 @@ class Page:
         lines = out.getvalue().splitlines()
         return [line for line in lines if line[:4] in ("warn", "fail", "    ")]
 
-    def _log(self, since: int) -> Iterator[str]:
+    def _log(self, since: int, seen: Seen) -> Iterator[str]:
         lines = self.scene.service.lines(since=since)
-        told = [one for one in lines if one.get("level") in ("warning", "error")]
-        for one in (told or [one for one in lines if "because" in one])[:LINES]:
-            yield json.dumps(
-                {name: one[name] for name in one if name not in ("timestamp", "logger")}
-            )
+        name = seen.name.rpartition("/")[2]
+        bad = [one for one in lines if one.get("level") in ("warning", "error")]
+        for one in (bad or [one for one in lines if name in json.dumps(one)])[-LINES:]:
+            kept = {key: one[key] for key in one if key not in ("timestamp", "logger")}
+            yield json.dumps(kept)
 
     def _events(self, seen: Seen) -> Iterator[str]:
         name = seen.name.rpartition("/")[2]
         for namespace in (NAMESPACE, "default"):
             path = f"/api/v1/namespaces/{namespace}/events"
             for one in self.scene.stage.bed.kube.rest.call("GET", path)["items"]:
-                if name in one["involvedObject"].get("name", ""):
+                ours = "sunk-sync" in (
+                    one.get("reportingComponent"),
+                    one["source"].get("component"),
+                )
+                if ours and name in one["involvedObject"].get("name", ""):
                     said = f"{one['reason']} ({one.get('count') or 1}): {one['message']}"
                     yield f"{one['type']} {said}"
 
