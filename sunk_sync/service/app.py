@@ -1,7 +1,6 @@
 """Build the parts of the service and run them until SIGTERM."""
 
 import asyncio
-import random
 import signal
 import sys
 import time
@@ -30,6 +29,7 @@ from sunk_sync.service.hooks_key import kept_key
 from sunk_sync.service.leadership import Leadership, own_address
 from sunk_sync.service.overview import Overview
 from sunk_sync.service.pausing import Pausing
+from sunk_sync.service.slurm_metrics import metrics_poll
 from sunk_sync.service.user_policy import PolicyWatch
 from sunk_sync.service.wiring import (
     ALONE,
@@ -47,8 +47,6 @@ from sunk_sync.slurm.api.client import Access, SlurmClient
 from sunk_sync.slurm.api.controller import read_conf
 from sunk_sync.slurm.api.token import Token
 from sunk_sync.slurm.api.transport import Network
-from sunk_sync.slurm.read.pacing import Time
-from sunk_sync.slurm.read.pending_jobs import PendingJobsPoll
 from sunk_sync.telemetry import version
 from sunk_sync.telemetry.logs import Logs
 from sunk_sync.telemetry.metrics import count_slurm_nodes
@@ -136,6 +134,7 @@ class Service:
                 live=self.health.live,
                 ready=self.health.ready,
                 registry=self.telemetry.registry,
+                per_object=self.telemetry.slurm_gauges.per_object,
                 title=f"sunk-sync {self.settings.cluster_name}",
             ),
             metrics=self.settings.metrics_bind_address,
@@ -295,8 +294,11 @@ class Service:
                 await self._pausing.look()
                 await parts.take_over()
                 self.log.info("writes from now on")
-            if parts.configuration.node_sets and self.settings.pending_jobs_interval_s:
-                tasks.start_soon(self._pending_jobs(slurm).run)
+            if self.settings.slurm_metrics_interval_s:
+                poll = metrics_poll(
+                    self.settings, slurm, telemetry=self.telemetry, clock=self.clock
+                )
+                tasks.start_soon(poll.run)
             if parts.schedules:
                 tasks.start_soon(self._watch_overlap, parts.reconciler.graph)
             if parts.schedules and self.settings.hooks_api_bind_address is not None:
@@ -305,14 +307,6 @@ class Service:
                 journal = self.telemetry.alarm_gauges
                 file = self.settings.user_policy
                 tasks.start_soon(PolicyWatch(file, tell=parts.loop.tell, journal=journal).run)
-
-    def _pending_jobs(self, slurm: SlurmClient) -> PendingJobsPoll:
-        return PendingJobsPoll(
-            slurm,
-            self.telemetry.node_set_gauges.show_pending,
-            interval_s=self.settings.pending_jobs_interval_s,
-            time=Time(clock=self.clock, sleep=anyio.sleep, random=random.random),
-        )
 
     async def _set_gauges(self, parts: Parts, slurm: SlurmClient) -> None:
         """Set the gauges that are too costly to update at every change."""

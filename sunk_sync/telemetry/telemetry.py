@@ -77,6 +77,7 @@ class Telemetry:
         self.hooks = HookJournal(log, metrics, ask=self._troubles.ask)
         self.alarm_gauges = AlarmGauges(log, metrics.figures)
         self.node_set_gauges = metrics.node_sets
+        self.slurm_gauges = metrics.slurm
         metrics.set_build(cluster_name)
         metrics.at_scrape += [self._loop.tell, _counting(dropped_lines)]
         for authority in ("kubernetes", "slurm"):
