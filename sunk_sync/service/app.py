@@ -4,7 +4,7 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from sunk_sync.server.metrics_server import Monitored, serve
 from sunk_sync.server.operators import Operators, Questions
 from sunk_sync.server.tokens import KeyFileError, read_key
 from sunk_sync.service import gc_pauses
+from sunk_sync.service.drift import DriftWatch
 from sunk_sync.service.explanation import Explainer
 from sunk_sync.service.explanation_text import lines
 from sunk_sync.service.health import Health
@@ -270,7 +271,7 @@ class Service:
         if address is None:
             return
         explainer = Explainer(parts.loop, parts.outbox, clock=self.clock)
-        overview = Overview(parts.loop, parts.outbox, self.health, clock=self.clock)
+        overview = self._overview(parts)
         questions = Questions(
             explain=explainer.explain,
             text=lambda answer: "\n".join(lines(answer)),
@@ -281,6 +282,9 @@ class Service:
         )
         bound = await stack.enter_async_context(Operators(questions).serve(address))
         self.log.info("operators server open", address=bound)
+
+    def _overview(self, parts: Parts) -> Overview:
+        return Overview(parts.loop, parts.outbox, self.health, clock=self.clock)
 
     async def _run_parts(self, parts: Parts, slurm: SlurmClient) -> None:
         async with anyio.create_task_group() as tasks:
@@ -295,10 +299,10 @@ class Service:
                 await parts.take_over()
                 self.log.info("writes from now on")
             if self.settings.slurm_metrics_interval_s:
-                poll = metrics_poll(
-                    self.settings, slurm, telemetry=self.telemetry, clock=self.clock
-                )
-                tasks.start_soon(poll.run)
+                telemetry, clock = self.telemetry, self.clock
+                poll = metrics_poll(self.settings, slurm, telemetry=telemetry, clock=clock)
+                tasks.start_soon(self._count, "slurm", poll.run)
+            tasks.start_soon(self._count, "differences", self._drift_watch(parts).run)
             if parts.schedules:
                 tasks.start_soon(self._watch_overlap, parts.reconciler.graph)
             if parts.schedules and self.settings.hooks_api_bind_address is not None:
@@ -307,6 +311,17 @@ class Service:
                 journal = self.telemetry.alarm_gauges
                 file = self.settings.user_policy
                 tasks.start_soon(PolicyWatch(file, tell=parts.loop.tell, journal=journal).run)
+
+    async def _count(self, what: str, run: Callable[[], Awaitable[None]]) -> None:
+        """Run it; a defect there ends these metrics, not the service."""
+        try:
+            await run()
+        except Exception as error:  # noqa: BLE001 - metrics must not end the service
+            self.log.error("metrics stopped until a restart", metrics=what, exc_info=error)
+
+    def _drift_watch(self, parts: Parts) -> DriftWatch:
+        find = self._overview(parts).all_differences
+        return DriftWatch(find, self.telemetry.drift, clock=self.clock, sleep=anyio.sleep)
 
     async def _set_gauges(self, parts: Parts, slurm: SlurmClient) -> None:
         """Set the gauges that are too costly to update at every change."""

@@ -157,6 +157,19 @@ _STATE = (
         "Slurm nodes that more than one object claims; sunk-sync writes nothing for them",
     ),
     Spec(
+        "sunk_sync_differences",
+        "gauge",
+        "Differences between Slurm and Kubernetes, or from what the rules want: those of "
+        "`sunk-sync diff`; counted every 30 s by the replica that leads",
+        ("kind",),
+    ),
+    Spec(
+        "sunk_sync_oldest_difference_seconds",
+        "gauge",
+        "Age of the oldest of these differences; 0: there is none",
+        ("kind",),
+    ),
+    Spec(
         "sunk_sync_keys_out_of_service",
         "gauge",
         "Hosts and workloads that sunk-sync ignores because a rule failed; must be 0",

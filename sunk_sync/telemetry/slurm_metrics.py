@@ -109,7 +109,9 @@ _JOB_CPUS: Final = Family(
     "slurm_job_cpus_allocated", f"CPUs that a job holds; {_PER_JOB}", _JOB_LABELS
 )
 _JOB_GPUS: Final = Family(
-    "slurm_job_gpus_allocated", f"GPUs that a job holds; {_PER_JOB}", _JOB_LABELS
+    "slurm_job_gpus_allocated",
+    f"GPUs that a job holds; without gres/gpu in AccountingStorageTRES: asks for; {_PER_JOB}",
+    _JOB_LABELS,
 )
 _JOB_UPTIME: Final = Family(
     "slurm_job_uptime_seconds",

@@ -5,12 +5,13 @@ Every method is synchronous and cheap, and never raises for untrusted input.
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import structlog
 
+from sunk_sync.core.explain.differences import DifferenceKind
 from sunk_sync.core.model import actions as act
 from sunk_sync.core.model.actions import Action, target_of
 from sunk_sync.core.model.facts import (
@@ -73,6 +74,8 @@ class Telemetry:
         self._listed = metrics.gauge("sunk_sync_source_listed")
         self._age = metrics.gauge("sunk_sync_source_age_seconds")
         self._leads = metrics.gauge("leader_election_master_status")
+        self._differences = metrics.gauge("sunk_sync_differences")
+        self._oldest_s = metrics.gauge("sunk_sync_oldest_difference_seconds")
         self._rule_failures = metrics.counter("sunk_sync_rule_failures_total")
         self.hooks = HookJournal(log, metrics, ask=self._troubles.ask)
         self.alarm_gauges = AlarmGauges(log, metrics.figures)
@@ -102,6 +105,12 @@ class Telemetry:
     def leads(self, lease: str, *, leads: bool) -> None:
         """Record whether this replica holds the Lease."""
         self._leads.labels(lease).set(leads)
+
+    def drift(self, drift: Mapping[DifferenceKind, tuple[int, float]]) -> None:
+        """Set the number of differences of each kind, and the age of the oldest in seconds."""
+        for kind, (count, oldest_s) in drift.items():
+            self._differences.labels(kind).set(count)
+            self._oldest_s.labels(kind).set(oldest_s)
 
     def rule_failed(self, key: object, rule: str, error: BaseException) -> None:
         """Log a rule that raised: its key is out of service until a fact of it changes (F7)."""

@@ -27,13 +27,17 @@ class Service:
         self.ready = True
         self.checks: tuple[Check, ...] = (Check("kubernetes", "ok", "listed"),)
         self.registry = CollectorRegistry()
+        self.per_object: CollectorRegistry | None = None
         self.addresses: dict[str, str] = {}
 
     def open(
         self, metrics: Address | None = HERE, health: Address | None = HERE
     ) -> AbstractAsyncContextManager[Doors]:
         sources = Monitored(
-            live=lambda: self.live, ready=lambda: (self.ready, self.checks), registry=self.registry
+            live=lambda: self.live,
+            ready=lambda: (self.ready, self.checks),
+            registry=self.registry,
+            per_object=lambda: self.per_object,
         )
         return serve(sources, metrics=metrics, health=health)
 
@@ -92,6 +96,38 @@ async def test_metrics_are_served_in_prometheus_text(service: Service) -> None:
     status, text = await service.metrics("/metrics")
     assert status == 200
     assert "sunk_sync_writes_total 3.0" in text
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type", "type_line", "end"),
+    [
+        ("", "text/plain; version=0.0.4; charset=utf-8", "writes_total counter", "3.0\n"),
+        ("text/plain", "text/plain; version=0.0.4; charset=utf-8", "writes_total counter", "3.0\n"),
+        (
+            "application/openmetrics-text;version=1.0.0,text/plain;q=0.5",
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            "writes counter",
+            "3.0\n# EOF\n",
+        ),
+    ],
+)
+@pytest.mark.parametrize("many", [False, True])
+async def test_the_format_of_metrics_is_what_the_scrape_asks_for(
+    service: Service, *, accept: str, content_type: str, type_line: str, end: str, many: bool
+) -> None:
+    """With series of single objects, too, which a thread encodes."""
+    more = CollectorRegistry()
+    Counter("writes", "x", registry=more if many else service.registry).inc(3)
+    service.per_object = more if many else None
+    url = f"http://{service.addresses['metrics']}/metrics"
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(url, headers={"Accept": accept}) as answer,
+    ):
+        text = await answer.text()
+        assert answer.headers["Content-Type"].startswith(content_type)
+    assert f"# TYPE {type_line}\n" in text
+    assert text.endswith(end)
 
 
 async def test_the_status_page_shows_checks_and_metrics_and_escapes_them(service: Service) -> None:

@@ -9,17 +9,18 @@ from sunk_sync.core.model.pending_jobs import Demand, Waiting
 from sunk_sync.core.model.slurm_metrics import JobNumbers, NodeNumbers, SchedulerNumbers
 from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.requests import SlurmCall, Take
-from sunk_sync.slurm.read.metrics import TOO_OLD_S, MetricsPoll, Show
+from sunk_sync.slurm.read.metrics import TOO_OLD_S, MetricsPoll, Rows, Show
 from sunk_sync.slurm.read.pacing import Time
 from tests.kit.clock import run
 from tests.slurm.recorded.slurm_nodes import DOWN, SlurmNodes
 
 WAITING = {"job_state": ["PENDING"], "partition": "gpu", "state_reason": "Resources"}
 NODE = {"name": "n1", "state": ["IDLE"], "partitions": ["gpu"], "cpus": 4}
-ANSWERS = {
+ANSWERS: dict[str, dict[str, Any]] = {
     "partitions/": {"partitions": [{"name": "gpu"}, {"name": "cpu"}]},
     "diag/": {"statistics": {"server_thread_count": 3}},
 }
+NODES: tuple[Rows, ...] = ("nodes",)
 RECORDS = {"jobs/": WAITING, "nodes/": NODE}
 
 
@@ -62,7 +63,7 @@ class Bench:
             took=self.took.append,
         )
         time = Time(clock=self.slurm.clock, sleep=self.sleep, random=lambda: 0.0)
-        self.poll = MetricsPoll(self.slurm, show, interval_s=30.0, rows=("nodes",), time=time)
+        self.poll = MetricsPoll(self.slurm, show, interval_s=30.0, rows=NODES, time=time)
 
     @property
     def shown(self) -> list[list[Any]]:

@@ -27,6 +27,7 @@ from sunk_sync.telemetry.logs import LineWriter, Logs, clean
 from sunk_sync.telemetry.metrics import SPECS, count_slurm_nodes
 from sunk_sync.telemetry.telemetry import Telemetry
 from tests.kit.node_sets import node_set
+from tests.telemetry.test_slurm_metrics import show_all
 
 POD = Reference("Pod", "slurm", "slurmd-n1", "u1")
 NODE = Reference("Node", "", "n1", "u2")
@@ -337,7 +338,12 @@ def test_every_metric_of_the_table_is_served(bench: Bench) -> None:
     telemetry.token_expires(time.time())
     telemetry.figures.update(count_slurm_nodes([frozenset({"IDLE"})] * 3))
     telemetry.wrote(DRAIN, Done(DRAIN), "b", 0.1)
+    telemetry.figures["sunk_sync_slurm_metrics_duration_seconds"] = 0.2
+    show_all(telemetry.slurm_gauges)
     text = bench.text()
+    per_object = telemetry.slurm_gauges.per_object()
+    assert per_object is not None
+    text += generate_latest(per_object).decode()
     for spec in SPECS:
         assert f"# TYPE {spec.name} {spec.kind}\n" in text, spec.name
         assert f"# HELP {spec.name} " in text, spec.name

@@ -7,7 +7,7 @@ from msgspec import Struct
 from sunk_sync.core.model.pending_jobs import PendingJobs
 
 
-class JobSet(Struct, frozen=True, order=True):
+class JobSet(Struct, frozen=True, order=True, gc=False):
     """Jobs that are counted together."""
 
     partition: str
@@ -16,7 +16,7 @@ class JobSet(Struct, frozen=True, order=True):
     user: str
 
 
-class JobRow(Struct, frozen=True, kw_only=True):
+class JobRow(Struct, frozen=True, kw_only=True, gc=False):
     """One record of a job; the waiting tasks of an array share one."""
 
     job_id: int
@@ -41,21 +41,21 @@ class JobNumbers(Struct, frozen=True, kw_only=True):
     rows: Sequence[JobRow] = ()
 
 
-class Amount(Struct, frozen=True):
+class Amount(Struct, frozen=True, gc=False):
     alloc: int = 0
     idle: int = 0
     """0 on a node that is drained or down."""
     total: int = 0
 
 
-class Resources(Struct, frozen=True, kw_only=True):
+class Resources(Struct, frozen=True, kw_only=True, gc=False):
     cpu: Amount
     gpu: Amount
     mem: Amount
     """Mebibytes, as Slurm counts memory."""
 
 
-class NodeRow(Struct, frozen=True, kw_only=True):
+class NodeRow(Struct, frozen=True, kw_only=True, gc=False):
     name: str
     partitions: tuple[str, ...]
     state: frozenset[str]

@@ -41,9 +41,9 @@ STATES: Final = tuple(dict.fromkeys(word for _, word in _STATES))
 _COUNTED_BY_SET: Final = ("running", "pending")
 _HOLDING: Final = frozenset({"running", "configuring", "completing", "suspended"})
 """States in which a job holds nodes."""
-_GPUS: Final = re.compile(r"(?:^|,)gpu(?::[^:,(]+)?:(\d{1,9})").findall
-"""In `gpu:a100:4(IDX:0,2-3),gpu:1`; an entry begins at the start or after a comma."""
-_TRES_GPUS: Final = re.compile(r"(?:^|,)gres/gpu=(\d{1,9})").search
+_ALLOCATED_GPUS: Final = re.compile(r"(?:^|,)gres/gpu=(\d{1,9})").search
+_ASKED_GPUS: Final = re.compile(r"(?:^|,)gres[/:]gpu(?::[^:,=]+)?[:=](\d{1,9})").findall
+"""In `gres/gpu:a100:4,gres/gpu=1`."""
 
 
 class JobSums:
@@ -96,11 +96,6 @@ def job_state_of(flags: frozenset[str]) -> str | None:
     return next((word for flag, word in _STATES if flag in flags), None)
 
 
-def gpus_in(gres: str) -> int:
-    """Return the number of GPUs in `gpu:a100:4(S:0-1),gpu:2,shard:8`: six."""
-    return sum(map(int, _GPUS(gres))) if "gpu" in gres else 0
-
-
 def _set_of(job: JobRecord) -> JobSet:
     """Slurm has no name for a user that its hosts do not know."""
     user = job.user_name or str(job.user_id)
@@ -138,9 +133,10 @@ def _row(job: JobRecord, jobs: JobSet, *, state: str) -> JobRow:
 
 
 def _gpus_of(job: JobRecord) -> int:
-    """Slurm lists GPUs as TRES only if AccountingStorageTRES names them."""
-    tres = _TRES_GPUS(job.tres_alloc_str or "")
-    if tres is not None:
-        return int(tres[1])
-    detail = job.gres_detail or ()
-    return sum(map(gpus_in, [detail] if isinstance(detail, str) else detail))
+    """Slurm tells the GPUs in use only if AccountingStorageTRES names them: else what it asked."""
+    allocated = _ALLOCATED_GPUS(job.tres_alloc_str or "")
+    if allocated is not None:
+        return int(allocated[1])
+    nodes, tasks = (int(number_of(number) or 1) for number in (job.node_count, job.tasks))
+    asked = ((job.tres_per_job, 1), (job.tres_per_node, nodes), (job.tres_per_task, tasks))
+    return sum(times * sum(map(int, _ASKED_GPUS(text or ""))) for text, times in asked)

@@ -28,7 +28,10 @@ class JobRecord(Struct, frozen=True):
     start_time: Number = None
     array_task_string: str | None = None
     tres_alloc_str: str | None = None
-    gres_detail: list[str] | str | None = None
+    tres_per_job: str | None = None
+    tres_per_node: str | None = None
+    tres_per_task: str | None = None
+    tasks: Number = None
 
 
 _record = msgspec.json.Decoder(JobRecord).decode

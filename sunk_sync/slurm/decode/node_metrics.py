@@ -1,5 +1,6 @@
 """Sum the CPUs, GPUs and memory of Slurm nodes by partition, from records of nodes."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -8,7 +9,6 @@ from msgspec import Struct
 
 from sunk_sync.core.model.slurm_metrics import Amount, NodeNumbers, NodeRow, Resources
 from sunk_sync.slurm.api.answers import UNREADABLE, Number, decoded, number_of
-from sunk_sync.slurm.decode.job_metrics import gpus_in
 from sunk_sync.slurm.decode.job_record import label
 from sunk_sync.slurm.decode.nodes import state_of
 
@@ -16,6 +16,10 @@ PARTITIONS_MAX: Final = 200
 ROWS_MAX: Final = 20_000
 _USELESS: Final = frozenset({"DOWN", "DRAIN", "ERROR", "FAIL", "UNKNOWN", "FUTURE"})
 """In these states a node takes no job: sinfo counts its free CPUs as `other`, not as idle."""
+
+
+_GPUS: Final = re.compile(r"(?:^|,)gpu(?::[^:,(]+)?:(\d{1,9})").findall
+"""In `gpu:a100:4(IDX:0,2-3),gpu:1`; an entry begins at the start or after a comma."""
 
 
 class _WireNode(Struct, frozen=True):
@@ -102,6 +106,11 @@ class NodeSums:
             name: sums.result() for name, sums in self._sums.items()
         }
         return NodeNumbers(partitions=partitions, rows=self._rows)
+
+
+def gpus_in(gres: str) -> int:
+    """Return the number of GPUs in `gpu:a100:4(S:0-1),gpu:2,shard:8`: six."""
+    return sum(map(int, _GPUS(gres))) if "gpu" in gres else 0
 
 
 def _resources_of(node: _WireNode, *, usable: bool) -> Resources:
