@@ -44,8 +44,8 @@ class Monitored(Struct, frozen=True, kw_only=True):
     ready: Ready
     """Whether the process is ready, and every check."""
     registry: CollectorRegistry
-    per_object: Callable[[], Collector | None] = _none
-    """Return more series, which may be very many; None: there are none."""
+    labelled: Callable[[], Collector | None] = _none
+    """Return more series, which may be very many: a thread encodes them. None: there are none."""
     title: str = "sunk-sync"
 
 
@@ -151,7 +151,7 @@ def _verdict(request: web.BaseRequest, fine: bool, checks: Sequence[Check]) -> w
 def _metrics(sources: Monitored) -> _Room:
     async def metrics(request: web.BaseRequest) -> web.Response:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        more = sources.per_object()
+        more = sources.labelled()
         if more is None:
             body = encode(sources.registry)
         else:

@@ -135,7 +135,7 @@ class Service:
                 live=self.health.live,
                 ready=self.health.ready,
                 registry=self.telemetry.registry,
-                per_object=self.telemetry.slurm_gauges.per_object,
+                labelled=self.telemetry.slurm_gauges.labelled,
                 title=f"sunk-sync {self.settings.cluster_name}",
             ),
             metrics=self.settings.metrics_bind_address,
@@ -316,7 +316,7 @@ class Service:
         """Run it; a defect there ends these metrics, not the service."""
         try:
             await run()
-        except Exception as error:  # noqa: BLE001 - metrics must not end the service
+        except Exception as error:
             self.log.error("metrics stopped until a restart", metrics=what, exc_info=error)
 
     def _drift_watch(self, parts: Parts) -> DriftWatch:

@@ -188,7 +188,7 @@ FAMILIES: Final = (
 
 
 class SlurmGauges:
-    """A collector of the metrics whose number is bounded by a few hundred series."""
+    """A collector of the metrics without labels; `labelled` has the others."""
 
     def __init__(self) -> None:
         self._jobs: JobNumbers | None = None
@@ -210,60 +210,65 @@ class SlurmGauges:
 
     def collect(self) -> Iterator[Metric]:
         if self._jobs is not None:
-            yield from _of_jobs(self._jobs)
-        if self._nodes is not None:
-            yield from _of_resources(_PARTITION_FAMILIES, self._nodes.partitions)
+            yield from _of_states(self._jobs)
         if self._scheduler is not None:
             yield from _of_scheduler(self._scheduler)
 
-    def per_object(self) -> "PerObject | None":
-        """Return the series of single jobs and nodes as they are now; None: there are none."""
-        jobs = self._jobs.rows if self._jobs else ()
-        nodes = self._nodes.rows if self._nodes else ()
-        return PerObject(jobs, nodes) if jobs or nodes else None
+    def labelled(self) -> "Labelled | None":
+        """Return the metrics with labels as they are now; None: there are no numbers."""
+        if self._jobs is None and self._nodes is None and self._scheduler is None:
+            return None
+        return Labelled(self._jobs, self._nodes, self._scheduler)
 
 
-class PerObject:
-    """A collector of up to a hundred thousand series. Its rows never change: a thread may read."""
+class Labelled:
+    """A collector of perhaps very many series. Its numbers never change: a thread may read them."""
 
     def __init__(
         self,
-        jobs: Sequence[JobRow],
-        nodes: Sequence[NodeRow],
+        jobs: JobNumbers | None = None,
+        nodes: NodeNumbers | None = None,
+        scheduler: SchedulerNumbers | None = None,
         *,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._jobs = jobs
         self._nodes = nodes
+        self._scheduler = scheduler
         self._wall_clock = wall_clock
 
     def collect(self) -> Iterator[Metric]:
-        if self._jobs:
-            yield from self._of_jobs()
-        if self._nodes:
-            yield from self._of_nodes()
+        if self._jobs is not None:
+            yield from _of_sets(self._jobs)
+            if self._jobs.rows:
+                yield from _of_rows(self._jobs.rows, now_s=self._wall_clock())
+        if self._nodes is not None:
+            yield from _of_resources(_PARTITION_FAMILIES, self._nodes.partitions)
+            if self._nodes.rows:
+                yield from _of_nodes(self._nodes.rows)
+        if self._scheduler is not None:
+            yield from _of_calls(self._scheduler)
 
-    def _of_jobs(self) -> Iterator[Metric]:
-        now_s = self._wall_clock()
-        labels = [(row, _labels_of(row)) for row in self._jobs]
-        yield _JOB_STATE.metric(((*named, row.state), 1) for row, named in labels)
-        holding = [(row, named) for row, named in labels if row.started_s is not None]
-        yield _JOB_CPUS.metric((named, row.cpus) for row, named in holding)
-        yield _JOB_GPUS.metric((named, row.gpus) for row, named in holding)
-        yield _JOB_UPTIME.metric(
-            (named, max(0.0, now_s - row.started_s)) for row, named in holding if row.started_s
-        )
 
-    def _of_nodes(self) -> Iterator[Metric]:
-        yield _NODE_STATE.metric(
-            ((row.name, partition, kind_of_state(row.state) or "unknown"), 1)
-            for row in self._nodes
-            for partition in row.partitions
-        )
-        yield from _of_resources(_NODE_FAMILIES, {row.name: row.resources for row in self._nodes})
-        yield _NODE_DRAIN.metric(
-            ((row.name,), row.drained_s) for row in self._nodes if row.drained_s
-        )
+def _of_rows(rows: Sequence[JobRow], *, now_s: float) -> Iterator[Metric]:
+    labels = [(row, _labels_of(row)) for row in rows]
+    yield _JOB_STATE.metric(((*named, row.state), 1) for row, named in labels)
+    holding = [(row, named) for row, named in labels if row.started_s is not None]
+    yield _JOB_CPUS.metric((named, row.cpus) for row, named in holding)
+    yield _JOB_GPUS.metric((named, row.gpus) for row, named in holding)
+    yield _JOB_UPTIME.metric(
+        (named, max(0.0, now_s - row.started_s)) for row, named in holding if row.started_s
+    )
+
+
+def _of_nodes(rows: Sequence[NodeRow]) -> Iterator[Metric]:
+    yield _NODE_STATE.metric(
+        ((row.name, partition, kind_of_state(row.state) or "unknown"), 1)
+        for row in rows
+        for partition in row.partitions
+    )
+    yield from _of_resources(_NODE_FAMILIES, {row.name: row.resources for row in rows})
+    yield _NODE_DRAIN.metric(((row.name,), row.drained_s) for row in rows if row.drained_s)
 
 
 def _labels_of(row: JobRow) -> Labels:
@@ -271,7 +276,7 @@ def _labels_of(row: JobRow) -> Labels:
     return str(row.job_id), row.name, jobs.user, jobs.account, jobs.partition
 
 
-def _of_jobs(numbers: JobNumbers) -> Iterator[Metric]:
+def _of_states(numbers: JobNumbers) -> Iterator[Metric]:
     counts = {f"slurm_queue_{state}": count for state, count in numbers.states.items()}
     counts["slurm_queue_pending_dependency"] = numbers.pending_dependency
     for family in _QUEUE_FAMILIES:
@@ -279,6 +284,9 @@ def _of_jobs(numbers: JobNumbers) -> Iterator[Metric]:
     for family in _ENDED_FAMILIES:
         same = family.name.replace("slurm_jobs_", "slurm_queue_")
         yield family.metric([((), counts.get(same, 0))])
+
+
+def _of_sets(numbers: JobNumbers) -> Iterator[Metric]:
     for family in _SET_FAMILIES:
         sets = numbers.sets.get(family.name.removeprefix("slurm_jobs_"), {})
         yield family.metric((_set_labels(jobs), count) for jobs, count in sets.items())
@@ -308,6 +316,9 @@ def _of_scheduler(numbers: SchedulerNumbers) -> Iterator[Metric]:
         value = numbers.values.get(family.name.removeprefix("slurm_scheduler_"))
         if value is not None:
             yield family.metric([((), value)])
+
+
+def _of_calls(numbers: SchedulerNumbers) -> Iterator[Metric]:
     calls = numbers.calls.items()
     yield _CALLS.metric(((name,), one.count) for name, one in calls)
     yield _CALL_SECONDS.metric(

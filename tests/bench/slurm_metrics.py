@@ -55,7 +55,7 @@ def _measured(slurm: "RecordedSlurm", rows: tuple[Rows, ...]) -> Iterator[Figure
     text = generate_latest(registry)
     yield Figure("a scrape, in the loop", 1000 * (time.process_time() - begun_s), "ms", STEP_MAX_MS)
     begun_s = time.process_time()
-    if (more := gauges.per_object()) is not None:
+    if (more := gauges.labelled()) is not None:
         text += generate_latest(more)
         yield Figure("a scrape, in a thread", time.process_time() - begun_s, "s")
     series = sum(not line.startswith(b"#") for line in text.splitlines())

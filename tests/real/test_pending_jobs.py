@@ -14,7 +14,12 @@ from tests.real.slurmd_pods import wait_for
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
-LINES = (*CONF.extra_lines, "NodeSet=cpus Feature=cpu", "PartitionName=scaled Nodes=cpus")
+LINES = (
+    *CONF.extra_lines,
+    "NodeName=DEFAULT Gres=gpu:0",  # dynamic nodes have no GPUs
+    "NodeSet=cpus Feature=cpu",
+    "PartitionName=scaled Nodes=cpus",
+)
 WHOLE = {"shared": ["none"]}
 """One job a node."""
 SCRIPT = "#!/bin/sh\nexec sleep 300\n"

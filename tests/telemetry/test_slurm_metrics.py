@@ -15,7 +15,7 @@ from sunk_sync.core.model.slurm_metrics import (
     SchedulerNumbers,
 )
 from sunk_sync.slurm.decode.diag import read_diag
-from sunk_sync.telemetry.slurm_metrics import PerObject, SlurmGauges
+from sunk_sync.telemetry.slurm_metrics import Labelled, SlurmGauges
 from tests.slurm.recorded import recorded
 
 ALICE = JobSet("gpu", "games", "alice")
@@ -55,11 +55,13 @@ def show_all(gauges: SlurmGauges) -> None:
 class Bench:
     def __init__(self) -> None:
         self.gauges = SlurmGauges()
-        self.registry = CollectorRegistry()
-        self.registry.register(self.gauges)
 
     def value(self, name: str, /, **labels: str) -> float | None:
-        return self.registry.get_sample_value(name, labels)
+        registry = CollectorRegistry()
+        registry.register(self.gauges)
+        if (labelled := self.gauges.labelled()) is not None:
+            registry.register(labelled)
+        return registry.get_sample_value(name, labels)
 
 
 @pytest.fixture
@@ -104,18 +106,23 @@ def test_without_numbers_there_are_no_series(bench: Bench) -> None:
     bench.gauges.show_jobs(None)
     bench.gauges.show_nodes(None)
     bench.gauges.show_scheduler(None)
-    assert generate_latest(bench.registry) == b""
-    assert bench.gauges.per_object() is None
+    assert [*bench.gauges.collect()] == []
+    assert bench.gauges.labelled() is None
 
 
 def test_without_rows_there_are_no_series_of_single_objects(bench: Bench) -> None:
     bench.gauges.show_jobs(jobs())
-    bench.gauges.show_nodes(NodeNumbers(partitions={}))
-    assert bench.gauges.per_object() is None
+    bench.gauges.show_nodes(NodeNumbers(partitions={"gpu": RESOURCES}))
+    labelled = bench.gauges.labelled()
+    assert labelled is not None
+    names = {metric.name for metric in labelled.collect()}
+    assert not [name for name in names if name.startswith(("slurm_job_", "slurm_node_"))]
+    assert "slurm_jobs_running" in names
 
 
 def test_jobs_and_nodes_have_series_of_their_own() -> None:
-    collector = PerObject((RUNNING, WAITING), (DRAINED,), wall_clock=lambda: 1000.0)
+    nodes = NodeNumbers(partitions={}, rows=(DRAINED,))
+    collector = Labelled(jobs(RUNNING, WAITING), nodes, wall_clock=lambda: 1000.0)
     lines = set(generate_latest(collector).decode().splitlines())
     of = 'account="games",id="7",name="train",partition="gpu"'
     waits = 'account="games",id="8",name="eval",partition="gpu"'

@@ -341,9 +341,9 @@ def test_every_metric_of_the_table_is_served(bench: Bench) -> None:
     telemetry.figures["sunk_sync_slurm_metrics_duration_seconds"] = 0.2
     show_all(telemetry.slurm_gauges)
     text = bench.text()
-    per_object = telemetry.slurm_gauges.per_object()
-    assert per_object is not None
-    text += generate_latest(per_object).decode()
+    labelled = telemetry.slurm_gauges.labelled()
+    assert labelled is not None
+    text += generate_latest(labelled).decode()
     for spec in SPECS:
         assert f"# TYPE {spec.name} {spec.kind}\n" in text, spec.name
         assert f"# HELP {spec.name} " in text, spec.name
