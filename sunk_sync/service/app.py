@@ -321,7 +321,9 @@ class Service:
 
     def _drift_watch(self, parts: Parts) -> DriftWatch:
         find = self._overview(parts).all_differences
-        return DriftWatch(find, self.telemetry.drift, clock=self.clock, sleep=anyio.sleep)
+        return DriftWatch(
+            find, self.telemetry.drift_gauges.show, clock=self.clock, sleep=anyio.sleep
+        )
 
     async def _set_gauges(self, parts: Parts, slurm: SlurmClient) -> None:
         """Set the gauges that are too costly to update at every change."""

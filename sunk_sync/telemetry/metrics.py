@@ -97,6 +97,18 @@ _PUSHES = (
     Spec(
         "sunk_sync_received_bytes_total", "counter", "Bytes of answers read", ("host", "path")
     ),
+    Spec(
+        "sunk_sync_request_seconds_total",
+        "counter",
+        "Seconds that requests took, from the first byte sent to the last byte read",
+        ("host", "path"),
+    ),
+    Spec(
+        "sunk_sync_pod_ends_total",
+        "counter",
+        "Pods that sunk-sync ended, by the reason in their condition DisruptionTarget",
+        ("reason",),
+    ),
 )  # fmt: skip
 _STATE = (
     Spec(

@@ -288,6 +288,20 @@ def test_unheard_placeholders_are_one_warning_with_its_cure_and_one_end_L6(bench
     assert "--hooks-url" in began["cure"]
 
 
+def test_ends_of_pods_are_counted_by_reason_once_they_are_done(bench: Bench) -> None:
+    end = act.EndPod(POD, "SlurmJobEnded", "Slurm job 7 ended: CANCELLED")
+    for outcome in (Unsure(end, "timeout"), Done(end)):
+        bench.telemetry.wrote(end, outcome, "b", 0.1)
+    assert bench.metric("sunk_sync_pod_ends_total", reason="SlurmJobEnded") == 1.0
+
+
+def test_differences_have_a_number_and_an_age_by_kind(bench: Bench) -> None:
+    bench.telemetry.drift_gauges.show({"drain": (2, 9.0), "job": (0, 0.0)})
+    assert bench.metric("sunk_sync_differences", kind="drain") == 2
+    assert bench.metric("sunk_sync_oldest_difference_seconds", kind="drain") == 9
+    assert bench.metric("sunk_sync_differences", kind="job") == 0
+
+
 def test_exchanges_are_counted_as_rest_client_metrics_without_a_line(bench: Bench) -> None:
     bench.telemetry.exchange(
         Exchange(
@@ -298,6 +312,7 @@ def test_exchanges_are_counted_as_rest_client_metrics_without_a_line(bench: Benc
     found = bench.metric("rest_client_requests_total", code="200", host="slurm", method="GET")
     assert found == 1.0
     assert bench.metric("sunk_sync_received_bytes_total", host="slurm", path="/nodes/") == 9.0
+    assert bench.metric("sunk_sync_request_seconds_total", host="slurm", path="/nodes/") == 0.2
     assert bench.lines() == []
 
 
