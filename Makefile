@@ -30,9 +30,9 @@ $(READY): $(RUNTIME) requirements-dev.lock pyproject.toml
 demo: $(RUNTIME) ## run the demo; it needs no cluster
 	$(BIN)/python -m sunk_sync demo
 
-test: $(READY) check ## run everything that CI runs
-	@# Build the servers at low priority, beside the tests that need none.
-	$(MAKE) --no-print-directory --jobs=2 test-fast testbed
+test: $(READY) ## run everything that CI runs
+	@# Build the servers at low priority, beside what needs none.
+	$(MAKE) --no-print-directory --jobs=3 check test-fast testbed
 	$(MAKE) --no-print-directory test-real
 	$(MAKE) --no-print-directory test-chaos
 

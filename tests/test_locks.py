@@ -50,7 +50,7 @@ def fresh(place: Path) -> Path:
 
 
 def install(python: Path, lock: str, *options: str) -> None:
-    """Install a lock as the Makefile does, but without the bytecode, which takes most of the time."""
+    """Install a lock as the Makefile does, but without bytecode, which takes most of the time."""
     done = run(python, "-m", *install_arguments(), lock, "--no-compile", *options)
     assert not done.returncode, done.stderr
 

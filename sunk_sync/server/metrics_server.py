@@ -3,9 +3,11 @@
 Both servers may share one address. Requests are bounded in size, number, and time to send a head.
 """
 
+import asyncio
 import contextlib
 import html
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Literal
 
 from aiohttp import web
@@ -13,6 +15,7 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from sunk_sync.server.bounded import Bounds, HostPort, listen
 
@@ -31,12 +34,18 @@ Live = Callable[[], Sequence[Check]]
 Ready = Callable[[], tuple[bool, Sequence[Check]]]
 
 
+def _none() -> None:
+    """No more series."""
+
+
 class Monitored(Struct, frozen=True, kw_only=True):
     live: Live
     """Checks of the loop only; a failed one makes /livez answer 503."""
     ready: Ready
     """Whether the process is ready, and every check."""
     registry: CollectorRegistry
+    labelled: Callable[[], Collector | None] = _none
+    """Return more series, which may be very many: a thread encodes them. None: there are none."""
     title: str = "sunk-sync"
 
 
@@ -46,7 +55,7 @@ class Doors:
         """Server (metrics, health) → host:port as bound."""
 
 
-_Answer = Callable[[web.BaseRequest], web.Response]
+_Answer = Callable[[web.BaseRequest], web.Response | Awaitable[web.Response]]
 _Room = Mapping[str, _Answer]
 _FLAGS = {"metrics": "--metrics-bind-address", "health": "--health-probe-bind-address"}
 
@@ -108,7 +117,8 @@ def _answering(room: _Room) -> Callable[[web.BaseRequest], Awaitable[web.StreamR
         elif found is None:
             response = _plain(404, "there is: " + " ".join(sorted(room)) + "\n")
         else:
-            response = found(request)
+            answered = found(request)
+            response = answered if isinstance(answered, web.Response) else await answered
         response.headers["Cache-Control"] = "no-store"
         response.headers["X-Content-Type-Options"] = "nosniff"
         return response
@@ -139,14 +149,30 @@ def _verdict(request: web.BaseRequest, fine: bool, checks: Sequence[Check]) -> w
 
 
 def _metrics(sources: Monitored) -> _Room:
-    def metrics(request: web.BaseRequest) -> web.Response:
+    async def metrics(request: web.BaseRequest) -> web.Response:
         encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        return web.Response(body=encode(sources.registry), headers={"Content-Type": content_type})
+        more = sources.labelled()
+        if more is None:
+            body = encode(sources.registry)
+        else:
+            body = await asyncio.to_thread(encode, _Scrape(sources.registry, more))
+        return web.Response(body=body, headers={"Content-Type": content_type})
 
     def page(_request: web.BaseRequest) -> web.Response:
         return web.Response(text=_page(sources), content_type="text/html")
 
     return {"/metrics": metrics, "/": page}
+
+
+class _Scrape:
+    """The series of one scrape. Only those of `more` are made by the thread that encodes them."""
+
+    def __init__(self, registry: CollectorRegistry, more: Collector) -> None:
+        self._metrics = [*registry.collect()]
+        self._more = more
+
+    def collect(self) -> Iterable[Metric]:
+        return chain(self._metrics, self._more.collect())
 
 
 def _page(sources: Monitored) -> str:

@@ -1,11 +1,10 @@
 """Build the parts of the service and run them until SIGTERM."""
 
 import asyncio
-import random
 import signal
 import sys
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from sunk_sync.server.metrics_server import Monitored, serve
 from sunk_sync.server.operators import Operators, Questions
 from sunk_sync.server.tokens import KeyFileError, read_key
 from sunk_sync.service import gc_pauses
+from sunk_sync.service.drift import DriftWatch
 from sunk_sync.service.explanation import Explainer
 from sunk_sync.service.explanation_text import lines
 from sunk_sync.service.health import Health
@@ -30,6 +30,7 @@ from sunk_sync.service.hooks_key import kept_key
 from sunk_sync.service.leadership import Leadership, own_address
 from sunk_sync.service.overview import Overview
 from sunk_sync.service.pausing import Pausing
+from sunk_sync.service.slurm_metrics import metrics_poll
 from sunk_sync.service.user_policy import PolicyWatch
 from sunk_sync.service.wiring import (
     ALONE,
@@ -47,8 +48,6 @@ from sunk_sync.slurm.api.client import Access, SlurmClient
 from sunk_sync.slurm.api.controller import read_conf
 from sunk_sync.slurm.api.token import Token
 from sunk_sync.slurm.api.transport import Network
-from sunk_sync.slurm.read.pacing import Time
-from sunk_sync.slurm.read.pending_jobs import PendingJobsPoll
 from sunk_sync.telemetry import version
 from sunk_sync.telemetry.logs import Logs
 from sunk_sync.telemetry.metrics import count_slurm_nodes
@@ -136,6 +135,7 @@ class Service:
                 live=self.health.live,
                 ready=self.health.ready,
                 registry=self.telemetry.registry,
+                labelled=self.telemetry.slurm_gauges.labelled,
                 title=f"sunk-sync {self.settings.cluster_name}",
             ),
             metrics=self.settings.metrics_bind_address,
@@ -271,7 +271,7 @@ class Service:
         if address is None:
             return
         explainer = Explainer(parts.loop, parts.outbox, clock=self.clock)
-        overview = Overview(parts.loop, parts.outbox, self.health, clock=self.clock)
+        overview = self._overview(parts)
         questions = Questions(
             explain=explainer.explain,
             text=lambda answer: "\n".join(lines(answer)),
@@ -282,6 +282,9 @@ class Service:
         )
         bound = await stack.enter_async_context(Operators(questions).serve(address))
         self.log.info("operators server open", address=bound)
+
+    def _overview(self, parts: Parts) -> Overview:
+        return Overview(parts.loop, parts.outbox, self.health, clock=self.clock)
 
     async def _run_parts(self, parts: Parts, slurm: SlurmClient) -> None:
         async with anyio.create_task_group() as tasks:
@@ -295,8 +298,11 @@ class Service:
                 await self._pausing.look()
                 await parts.take_over()
                 self.log.info("writes from now on")
-            if parts.configuration.node_sets and self.settings.pending_jobs_interval_s:
-                tasks.start_soon(self._pending_jobs(slurm).run)
+            if self.settings.slurm_metrics_interval_s:
+                telemetry, clock = self.telemetry, self.clock
+                poll = metrics_poll(self.settings, slurm, telemetry=telemetry, clock=clock)
+                tasks.start_soon(self._count, "slurm", poll.run)
+            tasks.start_soon(self._count, "differences", self._drift_watch(parts).run)
             if parts.schedules:
                 tasks.start_soon(self._watch_overlap, parts.reconciler.graph)
             if parts.schedules and self.settings.hooks_api_bind_address is not None:
@@ -306,12 +312,17 @@ class Service:
                 file = self.settings.user_policy
                 tasks.start_soon(PolicyWatch(file, tell=parts.loop.tell, journal=journal).run)
 
-    def _pending_jobs(self, slurm: SlurmClient) -> PendingJobsPoll:
-        return PendingJobsPoll(
-            slurm,
-            self.telemetry.node_set_gauges.show_pending,
-            interval_s=self.settings.pending_jobs_interval_s,
-            time=Time(clock=self.clock, sleep=anyio.sleep, random=random.random),
+    async def _count(self, what: str, run: Callable[[], Awaitable[None]]) -> None:
+        """Run it; a defect there ends these metrics, not the service."""
+        try:
+            await run()
+        except Exception as error:
+            self.log.error("metrics stopped until a restart", metrics=what, exc_info=error)
+
+    def _drift_watch(self, parts: Parts) -> DriftWatch:
+        find = self._overview(parts).all_differences
+        return DriftWatch(
+            find, self.telemetry.drift_gauges.show, clock=self.clock, sleep=anyio.sleep
         )
 
     async def _set_gauges(self, parts: Parts, slurm: SlurmClient) -> None:
@@ -373,7 +384,17 @@ class Service:
                 why=str(conf),
             )
             return UNKNOWN
+        self.health.kill_wait = self._kill_wait_mistake(conf.kill_wait_s)
         return Slurmctld(conf.kill_wait_s, conf.message_timeout_s)
+
+    def _kill_wait_mistake(self, kill_wait_s: float | None) -> str:
+        """With a wrong KillWait, Pods are refused for nothing, or end after their job."""
+        chosen_s = self.settings.slurm_kill_wait_s
+        if None in (chosen_s, kill_wait_s) or chosen_s == kill_wait_s:
+            return ""
+        why = f"--slurm-kill-wait is {chosen_s:g} s, Slurm's KillWait is {kill_wait_s:g} s"
+        self.log.warning("kill wait differs", why=why, cure="leave --slurm-kill-wait out")
+        return why
 
     def _on_bad(self, kind: str, name: str, why: str) -> None:
         self.log.warning("ignoring an object that cannot be read", kind=kind, name=name, why=why)

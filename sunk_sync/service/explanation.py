@@ -28,6 +28,8 @@ class Write(Struct, frozen=True):
 
     write: str
     state: str
+    done: bool = False
+    """It was answered, and is not repeated until a fact changes."""
 
 
 class Event(Struct, frozen=True):
@@ -98,12 +100,15 @@ class Explainer:
         )
 
     def _writes(self, account: Account) -> tuple[Write, ...]:
-        sent = {one.action: one.says for one in self._outbox.states_of(account.key)}
+        sent = {one.action: one for one in self._outbox.states_of(account.key)}
         held = {one.action: f"held back: {one.why}" for one in account.held}
-        return tuple(
-            Write(_short(phrase(action)), held.get(action) or sent.get(action) or "not yet decided")
-            for action in account.wants
-        )
+        writes = []
+        for action in account.wants:
+            state = sent.get(action)
+            says = held.get(action) or (state.says if state else "not yet decided")
+            done = action not in held and state is not None and state.answered
+            writes.append(Write(_short(phrase(action)), says, done))
+        return tuple(writes)
 
     def recent(self) -> tuple[Recent, ...]:
         """Return the last things that happened to any object, the newest first."""

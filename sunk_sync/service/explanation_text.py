@@ -12,7 +12,8 @@ WIDTH = 12
 def lines(answer: Explanation) -> Iterator[str]:
     yield f"{answer.kind} {answer.name}, {answer.at}"
     again = "" if answer.look_again_s is None else f" (looks again in {answer.look_again_s:.0f} s)"
-    yield from _part("decision", [f"{answer.decision}{again}"])
+    not_yet = "" if all(one.done for one in answer.writes) else " (not done yet: see writes)"
+    yield from _part("decision", [f"{answer.decision}{not_yet}{again}"])
     for side in ("Kubernetes", "Slurm", "sunk-sync"):
         yield from _part(side, [_fact(fact) for fact in answer.facts if fact.side == side])
     yield from _part("writes", [f"{one.write}: {one.state}" for one in answer.writes] or ["none"])

@@ -28,6 +28,8 @@ class Health:
         self.stopping = False
         self.loop: Loop | None = None
         self.reconciler: Reconciler | None = None
+        self.kill_wait = ""
+        """Why --slurm-kill-wait is wrong; empty: it is not, or Slurm does not report KillWait."""
         self.leader: Callable[[], Check] | None = None
         """Says which replica leads; None: there is no election."""
 
@@ -46,6 +48,8 @@ class Health:
         checks += [
             self._paused(),
             self._selector(),
+            self._claims(),
+            *self._kill_wait(),
             self._holding(),
             *self._workloads(),
             self._service(),
@@ -91,6 +95,17 @@ class Health:
         if selects_too_little(self.reconciler.graph.cluster()):
             return Check("selector", "degraded", "selector: most marked Pods match no listing")
         return Check("selector", "ok", "slurmd Pods are found where our marks say")
+
+    def _claims(self) -> Check:
+        assert self.reconciler is not None
+        contested = self.reconciler.contested()
+        if contested:
+            text = f"{contested} claimed more than once: sunk-sync diff names them"
+            return Check("claims", "degraded", text)
+        return Check("claims", "ok", "no Slurm node is claimed twice")
+
+    def _kill_wait(self) -> Sequence[Check]:
+        return (Check("kill wait", "degraded", self.kill_wait),) if self.kill_wait else ()
 
     def _holding(self) -> Check:
         assert self.reconciler is not None

@@ -70,13 +70,7 @@ class Overview:
         self._wall = wall
 
     async def differences(self) -> Differences:
-        """Look at every key, a few at a time."""
-        found: list[Difference] = []
-        keys = self._loop.reconciler.graph.keys.all()
-        for number, key in enumerate(keys):
-            if number % KEYS_PER_STEP == 0:
-                await asyncio.sleep(0)
-            found += self._of(key)
+        found = await self.all_differences()
         found.sort(key=lambda one: -one.age_s)
         return Differences(
             at=utc(self._wall()),
@@ -84,6 +78,16 @@ class Overview:
             differences=tuple(found[:SHOWN_MAX]),
             standby="" if self._loop.leading else "a standby does not know what was written",
         )
+
+    async def all_differences(self) -> list[Difference]:
+        """Look at every key, a few at a time."""
+        found: list[Difference] = []
+        keys = self._loop.reconciler.graph.keys.all()
+        for number, key in enumerate(keys):
+            if number % KEYS_PER_STEP == 0:
+                await asyncio.sleep(0)
+            found += self._of(key)
+        return found
 
     def _of(self, key: Key) -> Sequence[Difference]:
         """Return the differences of a key that still exists."""

@@ -19,7 +19,9 @@ COMPONENTS_CALLED = ("scheduler", "nodesets")
 """Slurm calls for them: prologs and placeholders; the script that writes the topology file."""
 COMPONENTS_CHOSEN = ("syncer", "scheduler")
 """The default: component nodesets needs its custom resource."""
-REMOVED: Mapping[str, str] = {}
+REMOVED: Mapping[str, str] = {
+    "pending-jobs-interval": "set slurm-metrics-interval: one listing serves all metrics of jobs",
+}
 """Settings of earlier versions, by file key → what to do instead, for the error message."""
 GRES_MAP = (("nvidia.com/gpu", "gpu"), ("amd.com/gpu", "gpu"), ("rdma/*", "-"))
 
@@ -103,9 +105,11 @@ class Settings(BaseModel):
     """must equal Slurm's KillWait; doctor compares"""
     slurm_poll_interval_s: types.Duration = _setting(_SLURM, 1.0, ge=0.05, le=300.0)
     """time between two listings; longer if slurmrestd is slow, shorter in a burst"""
-    pending_jobs_interval_s: types.Duration = _setting(_SLURM, 15.0, le=3600.0)
-    """with component nodesets: time between two counts of all waiting jobs, for the metrics of
-    autoscalers; longer if the listing takes more than a twentieth of it; 0: off"""
+    slurm_metrics_interval_s: types.Duration = _setting(_SLURM, 30.0, le=3600.0)
+    """time between two listings of all jobs and nodes for the metrics slurm_queue_… and the like,
+    and for autoscalers; longer if a listing takes more than a twentieth of it; 0: off"""
+    slurm_metrics_per_object: types.Objects = _setting(_SLURM, (), "none")
+    """comma list of what gets series of its own: jobs; nodes"""
 
     not_ready_grace_s: types.Duration = _setting(_DRAINS, 5.0)
     """drain a host when its slurmd Pod is not Ready for this time"""

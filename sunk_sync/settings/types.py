@@ -186,6 +186,7 @@ Namespaces = Annotated[tuple[Annotated[str, _namespace], ...], _list]
 NamespacesOrAll = Annotated[Namespaces, WrapValidator(_or_all)]
 Component = Literal["syncer", "scheduler", "nodes", "nodesets", "topology"]
 Components = Annotated[tuple[Component, ...], _list, AfterValidator(_with_syncer)]
+Objects = Annotated[tuple[Literal["jobs", "nodes"], ...], _list]
 SlurmVersion = Annotated[str, _check(_VERSIONS.__contains__, f"one of {', '.join(_VERSIONS)}")]
 Level = Literal["debug", "info", "warning", "error"]
 

@@ -21,7 +21,8 @@ from prometheus_client import (
 )
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from sunk_sync.telemetry import node_sets, version
+from sunk_sync.core.translate.node_states import kind_of_state
+from sunk_sync.telemetry import node_sets, slurm_metrics, version
 
 SECONDS_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -96,6 +97,18 @@ _PUSHES = (
     Spec(
         "sunk_sync_received_bytes_total", "counter", "Bytes of answers read", ("host", "path")
     ),
+    Spec(
+        "sunk_sync_request_seconds_total",
+        "counter",
+        "Seconds that requests took, from the first byte sent to the last byte read",
+        ("host", "path"),
+    ),
+    Spec(
+        "sunk_sync_pod_ends_total",
+        "counter",
+        "Pods that sunk-sync ended, by the reason in their condition DisruptionTarget",
+        ("reason",),
+    ),
 )  # fmt: skip
 _STATE = (
     Spec(
@@ -154,6 +167,19 @@ _STATE = (
         "sunk_sync_conflicts",
         "gauge",
         "Slurm nodes that more than one object claims; sunk-sync writes nothing for them",
+    ),
+    Spec(
+        "sunk_sync_differences",
+        "gauge",
+        "Differences between Slurm and Kubernetes, or from what the rules want: those of "
+        "`sunk-sync diff`; counted every 30 s by the replica that leads",
+        ("kind",),
+    ),
+    Spec(
+        "sunk_sync_oldest_difference_seconds",
+        "gauge",
+        "Age of the oldest of these differences; 0: there is none",
+        ("kind",),
     ),
     Spec(
         "sunk_sync_keys_out_of_service",
@@ -231,20 +257,23 @@ _HOOKS = (
 _NODE_SETS = tuple(
     Spec(name, "gauge", text, labels) for name, text, labels in node_sets.described()
 )
-SPECS: tuple[Spec, ...] = (*_PUSHES, *_STATE, *_HOOKS, *_NODE_SETS, *LOOP, *SLURM)
-
-# The first match counts, the worst state first: a drained node that is down counts as down.
-_KIND_OF_STATE = (
-    ("DOWN", "down"),
-    ("ERROR", "err"),
-    ("FAIL", "fail"),
-    ("DRAIN", "drain"),
-    ("MAINTENANCE", "maint"),
-    ("RESERVED", "resv"),
-    ("COMPLETING", "comp"),
-    ("ALLOCATED", "alloc"),
-    ("MIXED", "mix"),
-    ("IDLE", "idle"),
+_SLURM_METRICS = (
+    Spec(
+        "sunk_sync_slurm_metrics_duration_seconds",
+        "gauge",
+        "Duration of the last listing of jobs, nodes and statistics for the metrics below",
+        later=True,
+    ),
+    *(Spec(one.name, one.kind, one.text, one.labels, later=True) for one in slurm_metrics.FAMILIES),
+)
+SPECS: tuple[Spec, ...] = (
+    *_PUSHES,
+    *_STATE,
+    *_HOOKS,
+    *_NODE_SETS,
+    *LOOP,
+    *SLURM,
+    *_SLURM_METRICS,
 )
 
 
@@ -253,7 +282,7 @@ def count_slurm_nodes(states: Iterable[frozenset[str]]) -> Figures:
     for state in states:
         counts["total"] += 1
         counts["not_responding"] += "NOT_RESPONDING" in state
-        kind = next((kind for flag, kind in _KIND_OF_STATE if flag in state), None)
+        kind = kind_of_state(state)
         if kind is not None:
             counts[kind] += 1
     return {f"slurm_nodes_{kind}": count for kind, count in counts.items()}
@@ -277,6 +306,8 @@ class Metrics:
         self.registry.register(_Figures(self))
         self.node_sets = node_sets.NodeSetGauges()
         self.registry.register(self.node_sets)
+        self.slurm = slurm_metrics.SlurmGauges()
+        self.registry.register(self.slurm)
 
     def counter(self, name: str) -> Counter:
         spec = _BY_NAME[name]

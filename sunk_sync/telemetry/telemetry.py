@@ -26,9 +26,11 @@ from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.model.traits import Target
 from sunk_sync.telemetry.action_words import authority_of, fields_of, name_of
 from sunk_sync.telemetry.alarms import AlarmGauges
+from sunk_sync.telemetry.drift import DriftGauges
 from sunk_sync.telemetry.exchange import Exchange
 from sunk_sync.telemetry.hooks import HookJournal
 from sunk_sync.telemetry.metrics import Figures, Metrics
+from sunk_sync.telemetry.requests import RequestMetrics
 
 LONGEST_STEP_WINDOW_S = 60.0
 QUIET_S = 60.0
@@ -67,9 +69,8 @@ class Telemetry:
         self._depth = metrics.gauge("workqueue_depth")
         self._adds = metrics.counter("workqueue_adds_total")
         self._retries = metrics.counter("workqueue_retries_total")
-        self._requests = metrics.counter("rest_client_requests_total")
-        self._request_s = metrics.histogram("rest_client_request_duration_seconds")
-        self._received = metrics.counter("sunk_sync_received_bytes_total")
+        self._requests = RequestMetrics(metrics)
+        self._pod_ends = metrics.counter("sunk_sync_pod_ends_total")
         self._listed = metrics.gauge("sunk_sync_source_listed")
         self._age = metrics.gauge("sunk_sync_source_age_seconds")
         self._leads = metrics.gauge("leader_election_master_status")
@@ -77,6 +78,8 @@ class Telemetry:
         self.hooks = HookJournal(log, metrics, ask=self._troubles.ask)
         self.alarm_gauges = AlarmGauges(log, metrics.figures)
         self.node_set_gauges = metrics.node_sets
+        self.slurm_gauges = metrics.slurm
+        self.drift_gauges = DriftGauges(metrics)
         metrics.set_build(cluster_name)
         metrics.at_scrape += [self._loop.tell, _counting(dropped_lines)]
         for authority in ("kubernetes", "slurm"):
@@ -163,6 +166,8 @@ class Telemetry:
         name, came_of_it = name_of(action), name_of(outcome)
         self._writes.labels(name, came_of_it).inc()
         self._write_s.labels(name).observe(seconds)
+        if isinstance(action, act.EndPod) and isinstance(outcome, Done):
+            self._pod_ends.labels(action.reason).inc()
         if isinstance(outcome, Unsure):
             self._retries.labels(authority_of(action)).inc()
         level, extra = self._level_of(action, outcome)
@@ -194,13 +199,10 @@ class Telemetry:
         self._adds.labels(authority).inc(count)
 
     def exchange(self, exchange: Exchange) -> None:
-        host = exchange.authority
-        self._requests.labels(exchange.status, host, exchange.method).inc()
-        self._request_s.labels(host, exchange.method).observe(exchange.seconds)
-        self._received.labels(host, exchange.path).inc(exchange.received_bytes)
+        self._requests.count(exchange)
         self.log.debug(
             "request",
-            host=host,
+            host=exchange.authority,
             method=exchange.method,
             path=exchange.path,
             status=exchange.status,

@@ -26,12 +26,13 @@ from tests.bench.replicas import replicas
 from tests.bench.running import BenchError
 from tests.bench.scale import scale
 from tests.bench.script import script
+from tests.bench.slurm_metrics import slurm_metrics
 from tests.bench.waiting import waiting
 from tests.real.testbed import BedError, RestError
 
 ALL: Sequence[Bench] = (
     event, everything, fitness, scale, cordon, mirror, burst, many, life, pods, script, flood,
-    arrays, cancelled, waiting, quiet, replicas, nodesets, fleet,
+    arrays, cancelled, waiting, quiet, replicas, nodesets, fleet, slurm_metrics,
 )  # fmt: skip
 BENCHES: Mapping[str, Bench] = {bench.__name__: bench for bench in ALL}
 

@@ -15,7 +15,7 @@ STEP_MS = 20.0
 REQUESTS_PER_S = 1.1
 """A poll a second, and a tenth more."""
 RSS_MIB = 300.0
-FLAGS = ("--components=syncer,nodesets", "--pending-jobs-interval=0")
+FLAGS = ("--components=syncer,nodesets", "--slurm-metrics-interval=0")
 
 
 def fleet() -> Iterator[Figure]:

@@ -34,7 +34,7 @@ ANSWER = Explanation(
 )
 TEXT = """\
 host n1, 2026-11-26T03:00:01Z
-  decision    drained: Node kn1 is cordoned (looks again in 4 s)
+  decision    drained: Node kn1 is cordoned (not done yet: see writes) (looks again in 4 s)
   Kubernetes  Node kn1: ready  [watched, the same for 7 m]
   Slurm       Slurm node n1: IDLE  [read 0.4 s ago, the same for 2 h]
   writes      drain: slurm node n1: sent 0.1 s ago, no answer yet

@@ -149,7 +149,7 @@ def farm_with(
         if scheduler:
             bed.kube.start_scheduler()
         flags = stack.enter_context(trapped(bed, trap)) if trap else {}
-        flags = {"pending_jobs_interval": "500ms", **flags}
+        flags = {"slurm_metrics_interval": "500ms", **flags}
         more = flags_for(bed) if flags_for else {}
         service = Service(bed, **{"components": "syncer,nodesets", **QUICK, **flags, **more})
         pods = stack.enter_context(SlurmdPods(bed, binds=not scheduler))

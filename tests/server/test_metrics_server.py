@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 
 import aiohttp
 import pytest
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from sunk_sync.server import metrics_server
 from sunk_sync.server.bounded import CannotListenError
@@ -27,13 +27,17 @@ class Service:
         self.ready = True
         self.checks: tuple[Check, ...] = (Check("kubernetes", "ok", "listed"),)
         self.registry = CollectorRegistry()
+        self.labelled: CollectorRegistry | None = None
         self.addresses: dict[str, str] = {}
 
     def open(
         self, metrics: Address | None = HERE, health: Address | None = HERE
     ) -> AbstractAsyncContextManager[Doors]:
         sources = Monitored(
-            live=lambda: self.live, ready=lambda: (self.ready, self.checks), registry=self.registry
+            live=lambda: self.live,
+            ready=lambda: (self.ready, self.checks),
+            registry=self.registry,
+            labelled=lambda: self.labelled,
         )
         return serve(sources, metrics=metrics, health=health)
 
@@ -92,6 +96,33 @@ async def test_metrics_are_served_in_prometheus_text(service: Service) -> None:
     status, text = await service.metrics("/metrics")
     assert status == 200
     assert "sunk_sync_writes_total 3.0" in text
+
+
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type", "end"),
+    [
+        ("", TEXT, "waiting 3.0\n"),
+        ("text/plain", TEXT, "waiting 3.0\n"),
+        ("application/openmetrics-text;version=1.0.0", OPEN_METRICS, "waiting 3.0\n# EOF\n"),
+    ],
+)
+@pytest.mark.parametrize("labelled", [False, True])
+async def test_the_format_of_metrics_is_what_the_scrape_asks_for(
+    service: Service, *, accept: str, content_type: str, end: str, labelled: bool
+) -> None:
+    """Also of the series that a thread encodes."""
+    more = CollectorRegistry()
+    Gauge("waiting", "x", registry=more if labelled else service.registry).set(3)
+    service.labelled = more if labelled else None
+    url, headers = f"http://{service.addresses['metrics']}/metrics", {"Accept": accept}
+    async with aiohttp.ClientSession() as session, session.get(url, headers=headers) as answer:
+        text = await answer.text()
+        assert answer.headers["Content-Type"].startswith(content_type)
+    assert text.endswith(end)
 
 
 async def test_the_status_page_shows_checks_and_metrics_and_escapes_them(service: Service) -> None:

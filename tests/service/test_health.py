@@ -74,6 +74,21 @@ def test_a_wrong_selector_is_degraded_S20() -> None:
     assert checks_of(health_of(core))["selector"][0] == "degraded"
 
 
+def test_a_slurm_node_that_is_claimed_twice_is_degraded_S16() -> None:
+    twin = slurmd_pod("n1", name="other", uid="u2", node_name="kn2")
+    core = Core(node(), slurmd_pod(), node("kn2"), twin, slurm_node())
+    core.decided(("host", "n1"))
+    text = "1 claimed more than once: sunk-sync diff names them"
+    assert checks_of(health_of(core))["claims"] == ("degraded", text)
+
+
+def test_another_kill_wait_than_the_one_of_slurm_is_degraded() -> None:
+    health = health_of(Core(node()))
+    assert "kill wait" not in checks_of(health)
+    health.kill_wait = "--slurm-kill-wait is 20 s, Slurm's KillWait is 6 s"
+    assert checks_of(health)["kill wait"] == ("degraded", health.kill_wait)
+
+
 def test_held_drains_are_counted_S19() -> None:
     rows = [(node(f"kn{i}"), slurmd_pod(f"n{i}"), slurm_node(f"n{i}")) for i in range(3)]
     core = Core(*(row for three in rows for row in three), max_drains_per_minute=1)

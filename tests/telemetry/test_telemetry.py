@@ -27,6 +27,7 @@ from sunk_sync.telemetry.logs import LineWriter, Logs, clean
 from sunk_sync.telemetry.metrics import SPECS, count_slurm_nodes
 from sunk_sync.telemetry.telemetry import Telemetry
 from tests.kit.node_sets import node_set
+from tests.telemetry.test_slurm_metrics import show_all
 
 POD = Reference("Pod", "slurm", "slurmd-n1", "u1")
 NODE = Reference("Node", "", "n1", "u2")
@@ -287,6 +288,20 @@ def test_unheard_placeholders_are_one_warning_with_its_cure_and_one_end_L6(bench
     assert "--hooks-url" in began["cure"]
 
 
+def test_ends_of_pods_are_counted_by_reason_once_they_are_done(bench: Bench) -> None:
+    end = act.EndPod(POD, "SlurmJobEnded", "Slurm job 7 ended: CANCELLED")
+    for outcome in (Unsure(end, "timeout"), Done(end)):
+        bench.telemetry.wrote(end, outcome, "b", 0.1)
+    assert bench.metric("sunk_sync_pod_ends_total", reason="SlurmJobEnded") == 1.0
+
+
+def test_differences_have_a_number_and_an_age_by_kind(bench: Bench) -> None:
+    bench.telemetry.drift_gauges.show({"drain": (2, 9.0), "job": (0, 0.0)})
+    assert bench.metric("sunk_sync_differences", kind="drain") == 2
+    assert bench.metric("sunk_sync_oldest_difference_seconds", kind="drain") == 9
+    assert bench.metric("sunk_sync_differences", kind="job") == 0
+
+
 def test_exchanges_are_counted_as_rest_client_metrics_without_a_line(bench: Bench) -> None:
     bench.telemetry.exchange(
         Exchange(
@@ -297,6 +312,7 @@ def test_exchanges_are_counted_as_rest_client_metrics_without_a_line(bench: Benc
     found = bench.metric("rest_client_requests_total", code="200", host="slurm", method="GET")
     assert found == 1.0
     assert bench.metric("sunk_sync_received_bytes_total", host="slurm", path="/nodes/") == 9.0
+    assert bench.metric("sunk_sync_request_seconds_total", host="slurm", path="/nodes/") == 0.2
     assert bench.lines() == []
 
 
@@ -337,7 +353,12 @@ def test_every_metric_of_the_table_is_served(bench: Bench) -> None:
     telemetry.token_expires(time.time())
     telemetry.figures.update(count_slurm_nodes([frozenset({"IDLE"})] * 3))
     telemetry.wrote(DRAIN, Done(DRAIN), "b", 0.1)
+    telemetry.figures["sunk_sync_slurm_metrics_duration_seconds"] = 0.2
+    show_all(telemetry.slurm_gauges)
     text = bench.text()
+    labelled = telemetry.slurm_gauges.labelled()
+    assert labelled is not None
+    text += generate_latest(labelled).decode()
     for spec in SPECS:
         assert f"# TYPE {spec.name} {spec.kind}\n" in text, spec.name
         assert f"# HELP {spec.name} " in text, spec.name

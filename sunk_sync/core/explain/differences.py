@@ -1,7 +1,7 @@
 """In what the two sides differ from each other, or from what the rules want."""
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Final, Literal, get_args
 
 from msgspec import Struct
 
@@ -14,6 +14,7 @@ from sunk_sync.core.translate.node_states import is_drained, is_foreign_drain
 from sunk_sync.core.views.host import Host
 
 DifferenceKind = Literal["write", "held", "drain", "record", "claim", "job", "rule"]
+DIFFERENCE_KINDS: Final[tuple[DifferenceKind, ...]] = get_args(DifferenceKind)
 
 
 class Difference(Struct, frozen=True, kw_only=True):

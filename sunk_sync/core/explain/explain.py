@@ -1,6 +1,6 @@
 """Explain one object from the graph and the current decisions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from sunk_sync.core.decide import RuleError, decide
@@ -10,6 +10,7 @@ from sunk_sync.core.explain.host import host_cures, host_facts, host_see
 from sunk_sync.core.explain.node_set import node_set_cures, node_set_facts, node_set_see
 from sunk_sync.core.explain.workload import workload_cures, workload_facts, workload_see
 from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model.facts import Source
 from sunk_sync.core.model.keys import Key
 from sunk_sync.core.model.verdict import Verdict
 from sunk_sync.core.reconciler import Reconciler
@@ -47,7 +48,7 @@ def explain(reconciler: Reconciler, *, kind: Kind, name: str, now: float) -> Ans
         wants=verdict.wants,
         held=standing.kept if standing is not None else (),
         look_again_s=_from_now(verdict.look_again_s, now=now),
-        cures=(*cures, *tell.cures(graph, key[1])),
+        cures=(*cures, *_lost_cures(graph), *tell.cures(graph, key[1])),
         see=tell.see(graph, key[1]),
     )
 
@@ -71,12 +72,25 @@ def _decision(graph: Graph, verdict: Verdict) -> str:
 
 
 def _lost_facts(graph: Graph) -> tuple[Fact, ...]:
-    lost = [(source, table) for source, table in graph.sources.tables.items() if not table.live]
     return tuple(
-        Fact(side="sunk-sync", what=f"source {source}", says=f"cannot be read now: {table.why}")
-        for source, table in lost
-        if table.listed or source in graph.sources.unlisted
+        Fact(side="sunk-sync", what=f"source {source}", says=f"cannot be read now: {why}")
+        for source, why in _lost(graph)
     )
+
+
+def _lost_cures(graph: Graph) -> tuple[str, ...]:
+    sides = {
+        "Slurm" if source in ("slurm_nodes", "jobs") else "Kubernetes" for source, _ in _lost(graph)
+    }
+    return tuple(
+        f"{side} must be readable again: sunk-sync doctor names the cause" for side in sorted(sides)
+    )
+
+
+def _lost(graph: Graph) -> Iterator[tuple[Source, str]]:
+    for source, table in graph.sources.tables.items():
+        if not table.live and (table.listed or source in graph.sources.unlisted):
+            yield source, table.why
 
 
 def _from_now(second: float | None, *, now: float) -> float | None:

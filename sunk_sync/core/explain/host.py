@@ -35,14 +35,26 @@ def _kube_facts(graph: Graph, host: Host, *, now: float) -> Iterator[Fact]:
     elif host.traces.last is not None and host.traces.node_absent:
         yield Fact(side="Kubernetes", what=f"Node {host.traces.last.node}", says="not listed")
     elif pod is None:
-        yield Fact(
-            side="Kubernetes", what=f"Node {host.name}", says="no Node or slurmd Pod claims it"
-        )
+        yield Fact(side="Kubernetes", what=f"Node {host.name}", says=_unclaimed(graph, host))
     if pod is not None:
         entry_of_pod = graph.slurmd_pods.entries[pod_key(pod.namespace, pod.name)]
         ages = watched(graph.slurmd_pods, entry_of_pod, now=now)
         what = f"Pod {pod.namespace}/{pod.name}"
         yield Fact(side="Kubernetes", what=what, says=_of_pod(pod), **ages)
+
+
+def _unclaimed(graph: Graph, host: Host) -> str:
+    others = _names_on_node(graph, host.name)
+    if host.rivals:
+        return "claimed more than once, so sunk-sync counts no claim"
+    if others:
+        return f"the slurmd Pod there claims Slurm node {shortened(others)}, not this one"
+    return "no Node or slurmd Pod claims it"
+
+
+def _names_on_node(graph: Graph, name: str) -> list[str]:
+    """Return other Slurm nodes that objects on the Node of this name claim."""
+    return [one for one in graph.claims.hosts_on_node(name) if one != name]
 
 
 def _of_node(node: Node) -> str:
@@ -131,13 +143,26 @@ def _call_facts(host: Host, *, now: float) -> Iterator[Fact]:
 
 def host_cures(graph: Graph, name: str) -> tuple[str, ...]:
     host = graph.host(name)
-    return (*_cures_of_rivals(host), *_cures_of_slurm(host), *_cures_of_kube(host))
+    return (
+        *_cures_of_rivals(host),
+        *_cures_of_names(graph, host),
+        *_cures_of_slurm(host),
+        *_cures_of_kube(host),
+    )
 
 
 def _cures_of_rivals(host: Host) -> Iterator[str]:
     if host.rivals:
         paths = ", ".join(rival.path for rival in host.rivals)
         yield f"Let only one of them claim the Slurm node, and delete or rename the others: {paths}"
+
+
+def _cures_of_names(graph: Graph, host: Host) -> Iterator[str]:
+    if host.pod is None and host.node is None and _names_on_node(graph, host.name):
+        yield (
+            f"Let the slurmd Pod on Node {host.name} name its Slurm node by spec.hostname, or by"
+            f" annotation {SLURM_NODE}={host.name}"
+        )
 
 
 def _cures_of_slurm(host: Host) -> Iterator[str]:
@@ -185,9 +210,10 @@ def log_of(pod: SlurmdPod) -> str:
 def host_see(graph: Graph, name: str) -> tuple[str, ...]:
     host = graph.host(name)
     pods = [f"pod {resident.pod}" for resident in host.residents.all]
+    hosts = [f"host {one}" for one in _names_on_node(graph, name)]
     sets = (
         [f"nodeset {host.pod.namespace}/{host.pod.nodeset}"]
         if host.pod and host.pod.nodeset
         else []
     )
-    return tuple([*sets, *pods][:SEE_MAX])
+    return tuple([*sets, *hosts, *pods][:SEE_MAX])

@@ -9,7 +9,7 @@ from sunk_sync.core.model.facts import Job, Pod
 from sunk_sync.core.model.names import RESUBMIT, SCHEDULED_CONDITION
 from sunk_sync.core.tables.claims import pod_key
 from sunk_sync.core.translate.job_states import is_waiting
-from sunk_sync.core.translate.pending import in_words
+from sunk_sync.core.translate.pending import error_in_words, in_words
 from sunk_sync.core.translate.shortened import shortened
 from sunk_sync.core.views.conclusions import cancelled_job, refusal_ends_s
 from sunk_sync.core.views.workload import Workload
@@ -134,6 +134,11 @@ def _cures_of_pods(graph: Graph, workload: Workload) -> Iterator[str]:
         yield f"Ask for less, or make a host fit: {workload.hosts.unfit}"
     if workload.hosts.not_ready:
         yield f"Make one of these Nodes ready: {shortened(workload.hosts.not_ready)}"
+    refused = workload.submission.refused
+    if refused is not None and refusal_ends_s(workload.submission, workload.request) is not None:
+        yield _capital(error_in_words(refused.number or 0, refused.text).advice)
+    if workload.binding.refused:
+        yield "See what keeps sunk-sync from binding Pods: sunk-sync doctor"
     cancelled = cancelled_job(members, workload.ended) if workload.live is None else ""
     if cancelled and not graph.configuration.resubmit_cancelled:
         pod = members.pods[0]

@@ -68,7 +68,26 @@ FROZEN: Final[States] = frozenset(
 )
 """sunk-sync does not write the state or reason of a node in one of these states (S13)."""
 
+# The first match counts, the worst state first: a drained node that is down counts as down.
+_KINDS = (
+    ("DOWN", "down"),
+    ("ERROR", "err"),
+    ("FAIL", "fail"),
+    ("DRAIN", "drain"),
+    ("MAINTENANCE", "maint"),
+    ("RESERVED", "resv"),
+    ("COMPLETING", "comp"),
+    ("ALLOCATED", "alloc"),
+    ("MIXED", "mix"),
+    ("IDLE", "idle"),
+)
+
 BUSY: Final[States] = frozenset({"ALLOCATED", "COMPLETING", "MIXED"})
+
+
+def kind_of_state(state: States) -> str | None:
+    """Return the one kind as which a node is counted, as in `slurm_nodes_drain`; None: no kind."""
+    return next((kind for flag, kind in _KINDS if flag in state), None)
 
 
 def is_drained(state: States) -> bool:

@@ -16,7 +16,7 @@ from sunk_sync.slurm.api.answers import (
     printable,
 )
 from sunk_sync.slurm.api.client import Slurm
-from sunk_sync.slurm.api.requests import PING, SlurmCall
+from sunk_sync.slurm.api.requests import DIAG, PING, SlurmCall
 from sunk_sync.slurm.api.versions import dialect_of
 
 _Shape = TypeVar("_Shape")
@@ -85,7 +85,7 @@ async def counting_since(client: Slurm) -> int | SlurmError:
 
     It changes with each start of slurmctld, and also at midnight and after `sdiag --reset`.
     """
-    wire = await _read(client, SlurmCall(path="diag/", kind="diag/", bulk=True), _WireDiag)
+    wire = await _read(client, DIAG, _WireDiag)
     if isinstance(wire, SlurmError):
         return wire
     return int(number_of(wire.statistics.req_time_start) or 0)

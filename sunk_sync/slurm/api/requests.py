@@ -46,6 +46,8 @@ PING: Final = SlurmCall(path="ping/", kind="ping/")
 PROBE: Final = SlurmCall(path="jobs/state/", kind="jobs/state/", query={"job_id": "1"})
 """slurmctld must answer this, in 1 ms, even if there is no such job. A ping would also wait for a
 backup controller that is off."""
+DIAG: Final = SlurmCall(path="diag/", kind="diag/", bulk=True)
+"""Statistics of the scheduler and of the calls to slurmctld."""
 
 
 def get_node(name: str, *, bulk: bool = False) -> SlurmCall:

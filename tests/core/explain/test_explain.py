@@ -59,6 +59,11 @@ def says(account: Account, what: str) -> str:
             "claim",
             "Let only one of them claim",
         ),
+        (
+            [node("n1"), slurmd_pod("n1-gpu", name="slurmd-n1", node_name="n1"), slurm_node()],
+            "",
+            "name its Slurm node by spec.hostname, or by annotation",
+        ),
         ([node("n1")], "", "kubectl annotate node n1 sunk.coreweave.com/slurm-node=NAME"),
         (
             [node("kn1"), slurmd_pod()],
@@ -111,7 +116,9 @@ def test_the_node_and_the_slurmd_pod_of_a_host_are_names_for_it() -> None:
 def test_a_source_that_cannot_be_read_is_the_first_fact() -> None:
     core = Core(*room())
     core.see(Lost("slurm_nodes", "slurmrestd is down"))
-    first = told(core, "host", "n1").facts[0]
+    account = told(core, "host", "n1")
+    first = account.facts[0]
+    assert account.cures == ("Slurm must be readable again: sunk-sync doctor names the cause",)
     assert (first.what, first.says) == (
         "source slurm_nodes",
         "cannot be read now: slurmrestd is down",

@@ -7,7 +7,13 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import RecordEvent, SetMetadata, SetScheduled
 from sunk_sync.core.model.condition import Condition
-from sunk_sync.core.model.facts import Attempt, Pod, SubmitRefused, reference_of
+from sunk_sync.core.model.facts import (
+    Attempt,
+    BindRefused,
+    Pod,
+    SubmitRefused,
+    reference_of,
+)
 from sunk_sync.core.model.names import (
     CANCELLED,
     EVENT_CANCELLED,
@@ -141,6 +147,16 @@ def test_an_allocated_job_says_what_it_waits_for_P11() -> None:
         core = two_hosts(POD, *rows)
         core.wait(1)
         assert said(core, POD) == [("Unschedulable", f"Slurm job 7 is allocated: {what}")]
+
+
+def test_a_binding_that_kubernetes_refuses_is_shown_P11() -> None:
+    core = two_hosts(POD, running(POD))
+    core.see(BindRefused(POD.uid, "kn1", "pods is forbidden"))
+    core.wait(1)
+    text = "Kubernetes refuses to bind the Pod to kn1: pods is forbidden"
+    assert said(core, POD) == [("Unschedulable", f"Slurm job 7 is allocated: {text}")]
+    core.see(replace(POD, node_name="kn1", job_id="7"))
+    assert not said(core, POD)
 
 
 def test_a_humans_cancel_is_written_to_the_pod_and_shown_P17() -> None:

@@ -282,7 +282,8 @@ MUTANTS = (
     ),
     _mutant(
         "hooks are answered before everything is listed", HOOKS,
-        "        if why := self._rest.ready():", "        if why := self._rest.ready() and '':",
+        "        if why := self._rest.ready(request.path):",
+        "        if why := self._rest.ready(request.path) and '':",
         "A standby that knew no Pod answered go.",
     ),
     _mutant(

@@ -3,6 +3,7 @@
 The only rule that writes PodScheduled, job-id and cancelled on workload Pods.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from sunk_sync.core.model.actions import (
@@ -12,7 +13,7 @@ from sunk_sync.core.model.actions import (
     SetScheduled,
 )
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import Pod, reference_of
+from sunk_sync.core.model.facts import BindRefused, Pod, reference_of
 from sunk_sync.core.model.names import (
     CANCELLED,
     EVENT_CANCELLED,
@@ -98,7 +99,7 @@ def _notice(workload: Workload, configuration: Configuration) -> Notice | None:
     if [pod for pod in members.pods if pod.gated]:
         return None
     if workload.live is not None:
-        return _of_job(workload.live, workload.calls)
+        return _of_job(workload.live, workload.calls, workload.binding.refused)
     if workload.request.invalid:
         return Notice(workload.request.invalid, EVENT_INVALID)
     if members.missing:
@@ -129,7 +130,7 @@ def _of_slurm(workload: Workload, configuration: Configuration) -> Notice | None
     return None
 
 
-def _of_job(live: LiveJob, calls: Calls) -> Notice | None:
+def _of_job(live: LiveJob, calls: Calls, refused: Sequence[BindRefused]) -> Notice | None:
     job = live.job
     if is_waiting(job):
         message = waiting_message(job.reason, job.job_id, ahead=live.ahead, age_s=0.0)
@@ -141,6 +142,8 @@ def _of_job(live: LiveJob, calls: Calls) -> Notice | None:
         text = "Slurm is ending its script"
     elif not live.started:
         text = "its script has not started yet"
+    elif refused:
+        text = f"Kubernetes refuses to bind the Pod to {refused[0].node_name}: {refused[0].why}"
     else:
         return None
     return Notice(f"Slurm job {job.job_id} is allocated: {text}", EVENT_UNSCHEDULABLE)
