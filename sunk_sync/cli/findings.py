@@ -23,6 +23,11 @@ class Finding(Struct, frozen=True):
     blind: bool = False
     """This problem made other checks impossible."""
 
+    @property
+    def page(self) -> str:
+        """Return where the documentation describes the topic."""
+        return f"docs/doctor.md#{self.topic.replace(' ', '-')}"
+
 
 def ok(topic: str, text: str) -> Finding:
     return Finding("ok", topic, text)
@@ -62,6 +67,8 @@ class Report:
             self._console.print(line.append(f"{finding.topic:<13}{text}", style="default"))
             if finding.cure:
                 self._console.print(Text(f"{'':<18}cure: {finding.cure}"))
+            if finding.level != "ok":
+                self._console.print(Text(f"{'':<18}see: {finding.page}"))
 
     def end(self) -> int:
         """Print the last line. Return 0: no problem, 1: problem found, 2: could not check."""

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -27,6 +28,7 @@ from sunk_sync.core.model.facts import Row, SlurmdPod
 from sunk_sync.core.model.node_mark import Mark, mark_text
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.rbac import PERMISSIONS
+from sunk_sync.service.wiring import NODESETS
 from sunk_sync.settings.model import Settings
 from sunk_sync.settings.sources import load
 from sunk_sync.slurm.api.answers import SlurmError
@@ -36,6 +38,8 @@ from tests.kit.build import Core, node, slurm_node, slurmd_pod
 from tests.kube.recorded.server import node as kube_node
 from tests.kube.recorded.server import pod as kube_pod
 
+ROOT = Path(__file__).parents[2]
+COMMANDS, PAGE = ROOT / "sunk_sync" / "cli", ROOT / "docs" / "doctor.md"
 NOW = 1_800_000_000.0
 UID = "cluster-uid"
 
@@ -302,9 +306,10 @@ def test_a_failure_has_its_cure_and_no_markup_or_control_characters() -> None:
     report = Report(file)
     report.tell([fail("t", "[red]\x1b[31m" + "x" * 3000, "do this")])
     lines = file.getvalue().splitlines()
-    assert len(lines) == 2
+    assert len(lines) == 3
     assert lines[0].startswith("fail t            [red] [31mx")
     assert lines[1].strip() == "cure: do this"
+    assert lines[2].strip().startswith("see: docs/doctor.md#")
 
 
 class Servers:
@@ -538,3 +543,11 @@ async def test_html_instead_of_slurm_is_a_finding_F4(tmp_path: Path) -> None:
         code, text = await examined(settings_for(url, tmp_path))
     assert code == 2
     assert "check --slurm-api-base" in text
+
+
+def test_each_topic_of_doctor_has_its_section() -> None:
+    source = "\n".join(file.read_text() for file in COMMANDS.glob("*.py"))
+    topics = {*re.findall(r"\b(?:ok|warn|fail|blind|make)\(\s*\"([a-z ]+)\"", source)}
+    topics |= {NODESETS, *re.findall(r"^_TOPIC = \"([a-z ]+)\"", source, re.MULTILINE)}
+    sections = re.findall(r"^## (.+)$", PAGE.read_text(), re.MULTILINE)
+    assert sections == sorted(topics - {"scheduler"}), "the topic scheduler is never doubtful"

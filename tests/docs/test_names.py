@@ -8,7 +8,7 @@ from sunk_sync.core.model.job_description import SETTINGS
 from sunk_sync.settings.model import FIELDS, REMOVED, flag_of
 from sunk_sync.telemetry.metrics import SPECS
 from tests.docs.chart import VALUES, is_value
-from tests.docs.pages import ROOT, blocks, named, pages, spans, text_of, words
+from tests.docs.pages import ROOT, blocks, pages, spans, text_of, words
 
 OTHERS = {
     "--cascade": "kubectl delete",
