@@ -30,7 +30,7 @@ from sunk_sync.service.hooks_key import kept_key
 from sunk_sync.service.leadership import Leadership, own_address
 from sunk_sync.service.overview import Overview
 from sunk_sync.service.pausing import Pausing
-from sunk_sync.service.slurm_metrics import metrics_poll
+from sunk_sync.service.slurm_metrics import Queue, metrics_poll
 from sunk_sync.service.user_policy import PolicyWatch
 from sunk_sync.service.wiring import (
     ALONE,
@@ -92,6 +92,7 @@ class Service:
         self._stop = asyncio.Event()
         self._leadership: Leadership | None = None
         self._pausing: Pausing | None = None
+        self._queue = Queue(self.clock)
 
     async def run(self) -> int:
         """Open the metrics server, then work until `stop`. A cancellation ends it like a kill."""
@@ -270,7 +271,7 @@ class Service:
         address = self.settings.operators_bind_address
         if address is None:
             return
-        explainer = Explainer(parts.loop, parts.outbox, clock=self.clock)
+        explainer = Explainer(parts.loop, parts.outbox, clock=self.clock, queue=self._queue)
         overview = self._overview(parts)
         questions = Questions(
             explain=explainer.explain,
@@ -299,8 +300,8 @@ class Service:
                 await parts.take_over()
                 self.log.info("writes from now on")
             if self.settings.slurm_metrics_interval_s:
-                telemetry, clock = self.telemetry, self.clock
-                poll = metrics_poll(self.settings, slurm, telemetry=telemetry, clock=clock)
+                telemetry, queue = self.telemetry, self._queue
+                poll = metrics_poll(self.settings, slurm, telemetry=telemetry, queue=queue)
                 tasks.start_soon(self._count, "slurm", poll.run)
             tasks.start_soon(self._count, "differences", self._drift_watch(parts).run)
             if parts.schedules:

@@ -4,7 +4,7 @@ The structs are the JSON of GET /v1/explain; fields may be added within a versio
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
@@ -14,8 +14,11 @@ from sunk_sync.controller.outbox import Outbox
 from sunk_sync.core.explain.account import Account, Fact, Kind, Unknown
 from sunk_sync.core.explain.differences import about
 from sunk_sync.core.explain.explain import explain
+from sunk_sync.core.explain.queue import Place, place_of
 from sunk_sync.core.model.outcomes import Done
 from sunk_sync.core.model.verdict import Kept
+from sunk_sync.core.translate.job_states import is_waiting
+from sunk_sync.service.slurm_metrics import Queue
 from sunk_sync.telemetry.action_words import name_of, phrase
 
 VERSION = 1
@@ -71,10 +74,12 @@ class Explainer:
         *,
         clock: Callable[[], float],
         wall: Callable[[], float] = time.time,
+        queue: Queue | None = None,
         note: str = "this replica stands by and writes nothing",
     ) -> None:
         """`note`: what the answer says while the loop does not lead."""
         self._note = note
+        self._queue = queue
         self._loop = loop
         self._outbox = outbox
         self._clock = clock
@@ -90,7 +95,7 @@ class Explainer:
             kind=account.kind,
             name=account.name,
             decision=account.decision,
-            facts=account.facts,
+            facts=(*account.facts, *self._queue_facts(account)),
             writes=self._writes(account),
             look_again_s=account.look_again_s,
             cures=account.cures,
@@ -98,6 +103,21 @@ class Explainer:
             see=account.see,
             standby="" if self._loop.leading else self._note,
         )
+
+    def _queue_facts(self, account: Account) -> Iterator[Fact]:
+        """Say where the job of a workload waits, as of the last listing of all jobs."""
+        queue = self._queue
+        if queue is None or account.key[0] != "workload":
+            return
+        graph = self._loop.reconciler.graph
+        for job_id in graph.workloads.index.job_ids(account.key[1]):
+            if not is_waiting(graph.jobs.entries[job_id].row):
+                continue
+            place = place_of(queue.jobs, int(job_id.partition("_")[0]))
+            if place is not None:
+                read_s = max(0.0, self._clock() - queue.read_s)
+                yield Fact(side="Slurm", what="queue", says=_of_place(place), read_s=read_s)
+            return
 
     def _writes(self, account: Account) -> tuple[Write, ...]:
         sent = {one.action: one for one in self._outbox.states_of(account.key)}
@@ -119,6 +139,13 @@ class Explainer:
     def _event(self, happening: Happening) -> Event:
         ago_s = max(0.0, self._clock() - happening.at_s)
         return Event(utc(self._wall() - ago_s), round(ago_s, 3), _short(_in_words(happening)))
+
+
+def _of_place(place: Place) -> str:
+    says = f"place {place.place} of {place.of} in partition {place.partition}, by priority"
+    if place.starts_s is None:
+        return f"{says}; Slurm does not say when it starts"
+    return f"{says}; Slurm expects its start at {utc(place.starts_s)}"
 
 
 def _in_words(happening: Happening) -> str:

@@ -106,6 +106,7 @@ def test_a_dry_run_says_what_it_holds_back(service: Service, host: Host) -> None
     host.uncordon()
 
 
+@with_settings(slurm_metrics_interval="1s")
 def test_a_pod_that_waits_for_a_busy_host_is_explained(
     pods: PodStage, scheduler: Service, host: Host
 ) -> None:
@@ -116,6 +117,10 @@ def test_a_pod_that_waits_for_a_busy_host_is_explained(
     assert f"Slurm job {job_id} waits" in told[f"Pod {waiting.path}"]
     assert "PENDING" in told[f"job {job_id}"]
     assert "can take it" in " ".join(fact["says"] for fact in answer["facts"])
+    eventually(
+        lambda: "place 1 of 1 in partition main" in str(asked(scheduler, "pod", waiting.path)),
+        "its place in the queue",
+    )
     assert facts(asked(scheduler, "job", job_id)) == told
     pods.scancel(job)
     waiting.until_bound()

@@ -12,6 +12,7 @@ from sunk_sync.core.model.slurm_metrics import (
     JobNumbers,
     JobSet,
     NodeNumbers,
+    QueuedJob,
     SchedulerNumbers,
 )
 from sunk_sync.slurm.api.answers import SlurmError
@@ -73,6 +74,16 @@ def test_each_waiting_task_of_an_array_counts() -> None:
     numbers = counted(waiting, job("RUNNING", array_task_string=""), job())
     assert (numbers.states["pending"], numbers.states["running"]) == (7, 2)
     assert numbers.sets == {"running": {ALICE: 2}, "pending": {ALICE: 7}}
+
+
+def test_pending_jobs_are_kept_with_priority_and_expected_start() -> None:
+    when = {"priority": number(5), "start_time": number(1_900_000_000)}
+    array = {"array_job_id": number(4), "array_task_string": "0-2", "start_time": number(0)}
+    queue = counted(job("PENDING", partition="a,b", **when), job("PENDING", **array), job()).queue
+    assert queue == [
+        QueuedJob(job_id=7, partitions=("a", "b"), priority=5, starts_s=1_900_000_000),
+        QueuedJob(job_id=4, partitions=("gpu",), priority=0, tasks=3),
+    ]
 
 
 def test_a_job_that_waits_for_another_counts_as_pending_too() -> None:

@@ -30,6 +30,18 @@ class JobRow(Struct, frozen=True, kw_only=True, gc=False):
     gpus: int = 0
 
 
+class QueuedJob(Struct, frozen=True, kw_only=True, gc=False):
+    """A record of pending jobs."""
+
+    job_id: int
+    """Of an array: that of the array."""
+    partitions: tuple[str, ...]
+    priority: int
+    tasks: int = 1
+    starts_s: float | None = None
+    """Unix time at which Slurm expects the start; None: it says nothing."""
+
+
 class JobNumbers(Struct, frozen=True, kw_only=True):
     pending: PendingJobs
     states: Mapping[str, int]
@@ -39,6 +51,7 @@ class JobNumbers(Struct, frozen=True, kw_only=True):
     sets: Mapping[str, Mapping[JobSet, int]]
     """`running`, `pending` → jobs of each partition, account and user."""
     rows: Sequence[JobRow] = ()
+    queue: Sequence[QueuedJob] = ()
 
 
 class Amount(Struct, frozen=True, gc=False):

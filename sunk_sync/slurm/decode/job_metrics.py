@@ -7,7 +7,7 @@ from heapq import nlargest
 from operator import itemgetter
 from typing import Final
 
-from sunk_sync.core.model.slurm_metrics import JobNumbers, JobRow, JobSet
+from sunk_sync.core.model.slurm_metrics import JobNumbers, JobRow, JobSet, QueuedJob
 from sunk_sync.slurm.api.answers import UNREADABLE, number_of
 from sunk_sync.slurm.decode.job_record import JobRecord, label, read_record, tasks_in
 from sunk_sync.slurm.decode.nodes import state_of
@@ -18,6 +18,8 @@ SETS_MAX: Final = 1000
 SETS_KEPT: Final = 10_000
 """Sets among which these are chosen."""
 ROWS_MAX: Final = 20_000
+QUEUE_MAX: Final = 20_000
+"""Pending records whose place is known."""
 OTHER: Final = JobSet("other", "other", "other")
 
 # The first match counts, as squeue shows one state: flags before the state that they belong to.
@@ -58,6 +60,7 @@ class JobSums:
         self._keeps_rows = rows
         self._holding: list[JobRow] = []
         self._others: list[JobRow] = []
+        self._queue: list[QueuedJob] = []
 
     def add(self, record: bytes) -> None:
         """Count the job; ignore a record that is unreadable or in no known state."""
@@ -76,6 +79,8 @@ class JobSums:
         if state == "pending":
             self._dependent += count if job.state_reason == "Dependency" else 0
             self._pending.add(job)
+            if len(self._queue) < QUEUE_MAX:
+                self._queue.append(_queued(job, tasks=count))
         if self._keeps_rows:
             kept = self._holding if state in _HOLDING else self._others
             if len(kept) < ROWS_MAX:
@@ -88,6 +93,7 @@ class JobSums:
             pending_dependency=self._dependent,
             sets={state: _largest(counts) for state, counts in self._sets.items()},
             rows=(self._holding + self._others)[:ROWS_MAX],
+            queue=self._queue,
         )
 
 
@@ -115,6 +121,16 @@ def _largest(counts: Counter[JobSet]) -> Mapping[JobSet, int]:
     rest = counts.total() - sum(kept.values())
     kept[OTHER] = kept.get(OTHER, 0) + rest
     return kept
+
+
+def _queued(job: JobRecord, *, tasks: int) -> QueuedJob:
+    return QueuedJob(
+        job_id=int(number_of(job.array_job_id) or 0) or job.job_id,
+        partitions=tuple(label(job.partition or "").split(",")),
+        priority=int(number_of(job.priority) or 0),
+        tasks=tasks,
+        starts_s=number_of(job.start_time) or None,
+    )
 
 
 def _row(job: JobRecord, jobs: JobSet, *, state: str) -> JobRow:

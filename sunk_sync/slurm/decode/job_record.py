@@ -26,6 +26,9 @@ class JobRecord(Struct, frozen=True):
     node_count: Number = None
     cpus: Number = None
     start_time: Number = None
+    """Of a pending job: when Slurm expects the start."""
+    priority: Number = None
+    array_job_id: Number = None
     array_task_string: str | None = None
     tres_alloc_str: str | None = None
     tres_per_job: str | None = None
