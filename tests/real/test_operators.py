@@ -112,15 +112,15 @@ def test_a_pod_that_waits_for_a_busy_host_is_explained(
 ) -> None:
     waiting, job = pods.waiting(host)
     waiting.until(lambda: waiting.message)
+    eventually(
+        lambda: "place 1 of 1 in partition main" in str(asked(scheduler, "pod", waiting.path)),
+        "its place in the queue",
+    )
     answer = asked(scheduler, "pod", waiting.path)
     told, job_id = facts(answer), str(waiting.job["job_id"])
     assert f"Slurm job {job_id} waits" in told[f"Pod {waiting.path}"]
     assert "PENDING" in told[f"job {job_id}"]
     assert "can take it" in " ".join(fact["says"] for fact in answer["facts"])
-    eventually(
-        lambda: "place 1 of 1 in partition main" in str(asked(scheduler, "pod", waiting.path)),
-        "its place in the queue",
-    )
     assert facts(asked(scheduler, "job", job_id)) == told
     pods.scancel(job)
     waiting.until_bound()
