@@ -55,6 +55,8 @@ OPERATOR = (
             "sum by (action, outcome) (rate(sunk_sync_writes_total{@}[$__rate_interval]))")]),
     Panel("From the decision to the answer", "95th percentile of each write.", "s",
           latency("sunk_sync_write_duration_seconds", "action")),
+    Panel("From a Pod to its binding", "95th percentile, with the time in Slurm's queue.", "s",
+          latency("sunk_sync_pod_wait_seconds", "job")),
     Panel("Writes that wait", "In the outbox.", "none",
           [("{{name}} {{pod}}", "workqueue_depth{@}")]),
     Panel("Requests", "A second, by status.", "reqps",

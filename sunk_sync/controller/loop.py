@@ -13,7 +13,7 @@ from msgspec import Struct
 from sunk_sync.controller.history import History
 from sunk_sync.controller.outbox import Outbox, WriteReport
 from sunk_sync.controller.wake import wait_at_most
-from sunk_sync.core.model.actions import Action
+from sunk_sync.core.model.actions import Action, Bind
 from sunk_sync.core.model.facts import (
     SLURM_SOURCES,
     Confirmed,
@@ -23,7 +23,7 @@ from sunk_sync.core.model.facts import (
     News,
 )
 from sunk_sync.core.model.keys import Key
-from sunk_sync.core.model.outcomes import Outcome, shown_by
+from sunk_sync.core.model.outcomes import Done, Outcome, shown_by
 from sunk_sync.core.model.verdict import Decision, Kept
 from sunk_sync.core.reconciler import Reconciler
 
@@ -58,6 +58,9 @@ class Journal(Protocol):
 
     def wrote(self, action: Action, outcome: Outcome, because: str, seconds: float) -> None:
         """Report an answered write, and the seconds since it was first desired."""
+
+    def bound(self, waited_s: float) -> None:
+        """Report a Pod that was bound, and the seconds since it was first seen without a Node."""
 
     def kept(self, action: Action, why: str, because: str) -> None:
         """Report a write that policy begins to keep back."""
@@ -191,6 +194,11 @@ class Loop:
         outcome = report.outcome
         seconds = report.answered_s - report.desired_at_s
         self._journal.wrote(outcome.action, outcome, report.because, seconds)
+        if isinstance(outcome, Done) and isinstance(outcome.action, Bind):
+            waits_s = self.reconciler.graph.workloads.memory.waits_s
+            since_s = waits_s.get(outcome.action.reference.uid)
+            if since_s is not None:
+                self._journal.bound(max(0.0, report.answered_s - since_s))
         self.history.answered(report.key, outcome, now=report.answered_s)
 
     def _tell_sources(self, news: Sequence[News]) -> None:

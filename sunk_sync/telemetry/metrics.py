@@ -25,6 +25,7 @@ from sunk_sync.core.translate.node_states import kind_of_state
 from sunk_sync.telemetry import node_sets, slurm_metrics, version
 
 SECONDS_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+WAIT_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 5, 30, 60, 300, 900, 3600, 14_400, 86_400)
 
 SLURM_NODE_KINDS = (
     "alloc",
@@ -54,6 +55,8 @@ class Spec(NamedTuple):
     labels: tuple[str, ...] = ()
     later: bool = False
     """Absent until its value is known."""
+    buckets: tuple[float, ...] = SECONDS_BUCKETS
+    """Of a histogram."""
 
     @property
     def is_figure(self) -> bool:
@@ -73,6 +76,12 @@ _PUSHES = (
         "histogram",
         "Seconds from the decision to the answer, including the time in the outbox",
         ("action",),
+    ),
+    Spec(
+        "sunk_sync_pod_wait_seconds",
+        "histogram",
+        "Seconds from the first sight of a Pod until it is bound, with the time in Slurm's queue",
+        buckets=WAIT_BUCKETS,
     ),
     Spec("workqueue_depth", "gauge", "Writes that wait in the outbox of one side", ("name",)),
     Spec("workqueue_adds_total", "counter", "Writes handed to the outbox of one side", ("name",)),
@@ -319,9 +328,7 @@ class Metrics:
 
     def histogram(self, name: str) -> Histogram:
         spec = _BY_NAME[name]
-        return Histogram(
-            name, spec.text, spec.labels, registry=self.registry, buckets=SECONDS_BUCKETS
-        )
+        return Histogram(name, spec.text, spec.labels, registry=self.registry, buckets=spec.buckets)
 
     def set_build(self, cluster_name: str) -> None:
         self.gauge("sunk_sync_build_info").labels(

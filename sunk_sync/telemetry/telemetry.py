@@ -66,6 +66,7 @@ class Telemetry:
         self._token_expires: float | None = None
         self._writes = metrics.counter("sunk_sync_writes_total")
         self._write_s = metrics.histogram("sunk_sync_write_duration_seconds")
+        self._pod_wait_s = metrics.histogram("sunk_sync_pod_wait_seconds")
         self._depth = metrics.gauge("workqueue_depth")
         self._adds = metrics.counter("workqueue_adds_total")
         self._retries = metrics.counter("workqueue_retries_total")
@@ -114,6 +115,9 @@ class Telemetry:
         """Log a decision that the audit would have made differently."""
         self.figures["sunk_sync_audit_surprises_total"] += 1
         self.log.error("audit surprise", key=spelled(key), standing=str(standing), fresh=str(fresh))
+
+    def bound(self, waited_s: float) -> None:
+        self._pod_wait_s.observe(waited_s)
 
     def kept(self, action: Action, why: str, because: str) -> None:
         """Log a write that policy holds back; a dry run only does this."""

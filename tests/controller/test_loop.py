@@ -17,11 +17,11 @@ from sunk_sync.controller.loop import (
     NEWS_PER_STEP,
     Loop,
 )
-from sunk_sync.controller.outbox import Outbox, Writers
+from sunk_sync.controller.outbox import Outbox, WriteReport, Writers
 from sunk_sync.controller.workqueue import Limits, WorkQueue
 from sunk_sync.core import decide as deciding
 from sunk_sync.core.graph.graph import Graph
-from sunk_sync.core.model.actions import Action, Drain, GetObject, SetConditions
+from sunk_sync.core.model.actions import Action, Bind, Drain, GetObject, SetConditions
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
     Confirmed,
@@ -32,6 +32,7 @@ from sunk_sync.core.model.facts import (
     News,
     Observed,
     Source,
+    reference_of,
 )
 from sunk_sync.core.model.keys import host_key
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
@@ -41,6 +42,8 @@ from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.core.views.host import Host
 from tests.kit.build import (
     CLUSTER_UID,
+    POD,
+    WORKLOAD,
     deleted,
     listing,
     marked,
@@ -61,6 +64,7 @@ class Journal:
         self.steps: list[tuple[int, int]] = []
         self.sources: list[News] = []
         self.writes: list[tuple[Action, Outcome, str, float]] = []
+        self.waited_s: list[float] = []
         self.keeps: list[tuple[Action, str]] = []
         self.failures: list[tuple[object, str]] = []
         self.surprises: list[object] = []
@@ -74,6 +78,9 @@ class Journal:
 
     def wrote(self, action: Action, outcome: Outcome, because: str, seconds: float) -> None:
         self.writes.append((action, outcome, because, seconds))
+
+    def bound(self, waited_s: float) -> None:
+        self.waited_s.append(waited_s)
 
     def kept(self, action: Action, why: str, because: str) -> None:
         assert because
@@ -421,3 +428,16 @@ async def test_the_audit_visits_all_hosts_in_slices() -> None:
     assert sorted(map(str, controller.journal.surprises)) == sorted(
         str(host_key(name)) for name in names[::50]
     )
+
+
+@in_virtual_time
+async def test_a_binding_reports_how_long_its_pod_had_waited() -> None:
+    made = Controller(scheduler="sunk")
+    await made.loop.tell([*listing("pods", POD, begun_s=now())])
+    await asyncio.sleep(3)
+    where = Bind(reference_of(POD), "kn1", "7", "n1")
+    begun_s = now()
+    report = WriteReport(Done(where), ("workload", WORKLOAD), "", begun_s, begun_s, begun_s)
+    await made.loop.tell([report])
+    await asyncio.sleep(0.1)
+    assert made.journal.waited_s == [pytest.approx(3, abs=0.01)]

@@ -52,6 +52,9 @@ class Diary:
         kind = "look" if isinstance(action, GetObject | Relist) else "wrote"
         self._history.note(kind, outcome, f"AFTER {seconds:.3f} s BECAUSE", because)
 
+    def bound(self, waited_s: float) -> None:
+        """Report a Pod that was bound."""
+
     def kept(self, action: Action, why: str, because: str) -> None:
         self._history.note("kept", action, "WHY", why, "BECAUSE", because)
 
