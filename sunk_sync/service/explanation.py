@@ -73,7 +73,6 @@ class Explainer:
         outbox: Outbox,
         *,
         clock: Callable[[], float],
-        wall: Callable[[], float] = time.time,
         queue: Queue | None = None,
         note: str = "this replica stands by and writes nothing",
     ) -> None:
@@ -83,7 +82,6 @@ class Explainer:
         self._loop = loop
         self._outbox = outbox
         self._clock = clock
-        self._wall = wall
 
     def explain(self, kind: Kind, name: str) -> Explanation | Unknown:
         account = explain(self._loop.reconciler, kind=kind, name=name, now=self._clock())
@@ -91,7 +89,7 @@ class Explainer:
 
     def _completed(self, account: Account) -> Explanation:
         return Explanation(
-            at=utc(self._wall()),
+            at=utc(time.time()),
             kind=account.kind,
             name=account.name,
             decision=account.decision,
@@ -138,7 +136,7 @@ class Explainer:
 
     def _event(self, happening: Happening) -> Event:
         ago_s = max(0.0, self._clock() - happening.at_s)
-        return Event(utc(self._wall() - ago_s), round(ago_s, 3), _short(_in_words(happening)))
+        return Event(utc(time.time() - ago_s), round(ago_s, 3), _short(_in_words(happening)))
 
 
 def _of_place(place: Place) -> str:
