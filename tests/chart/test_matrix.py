@@ -44,7 +44,9 @@ def test_the_settings_are_accepted_by_the_product(helm: Helm, tmp_path: Path, na
     assert (settings.watch_namespace == ("*",)) == everywhere
     assert settings.watch_all_pods == scheduler.get("watchAllPods", False)
     assert settings.leader_elect == values.get("leaderElection", {}).get("enabled", True)
-    assert (settings.hooks_api_bind_address is None) == ("scheduler" not in settings.components)
+    called = {"scheduler", "nodesets"} & {*settings.components}
+    assert settings.hooks_open == bool(called)
+    assert (settings.hooks_api_bind_address is None) == (not called)
     is_open = scheduler.get("openToAll", False) or not scheduler.get("enabled", True)
     assert (settings.user_policy is None) == is_open
     assert settings.cluster_name == values.get("clusterName", "slurm")

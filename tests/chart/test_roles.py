@@ -38,11 +38,12 @@ def wanted(values: Any) -> set[Grant]:
     components = {name for name, is_chosen in chosen.items() if is_chosen}
     alone = values.get("leaderElection") == {"enabled": False}
     own_key = "hooks" in values and "key" in values["hooks"]
+    no_hooks = not components & {"scheduler", "nodesets"}
     needed = [
         one
         for one in PERMISSIONS
         if one.component in components
-        and not (one.resource == "secrets" and own_key)
+        and not (one.resource == "secrets" and (own_key or no_hooks))
         and not (one.resource == "leases" and alone)
     ]
     needed += [ALL_PODS] if scheduler["watchAllPods"] else []
