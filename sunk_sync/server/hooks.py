@@ -305,10 +305,6 @@ def _allow_connections() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-FOR_WORKLOADS = frozenset(
-    {"/v1/gate", "/v1/lock", "/v1/ended", "/v1/placeholder/started", "/v1/placeholder/stopping"}
-)
-"""Paths that only component scheduler can answer."""
 _Route = tuple[str, tuple[str, ...], Any, Callable[[Hooks, Any], Awaitable[Reply]]]
 _ROUTES: dict[str, _Route] = {
     "/v1/gate": ("POST", (GATE,), _Gate, Hooks._gate),
@@ -320,3 +316,5 @@ _ROUTES: dict[str, _Route] = {
     "/v1/health": ("GET", (GATE, LOCK), None, Hooks._nothing),
 }
 """Path → method, whose token it needs, type of the body, function."""
+FOR_WORKLOADS = _ROUTES.keys() - {"/v1/topology", "/v1/health"}
+"""Paths that only component scheduler can answer."""

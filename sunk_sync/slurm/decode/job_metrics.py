@@ -78,7 +78,7 @@ class JobSums:
             _note(self._sets[state], jobs, count)
         if state == "pending":
             self._dependent += count if job.state_reason == "Dependency" else 0
-            self._pending.add(job)
+            self._pending.add(job, jobs=count)
             if len(self._queue) < QUEUE_MAX:
                 self._queue.append(_queued(job, tasks=count))
         if self._keeps_rows:

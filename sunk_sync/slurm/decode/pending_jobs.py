@@ -13,7 +13,7 @@ from sunk_sync.slurm.api.answers import (
     number_of,
     printable,
 )
-from sunk_sync.slurm.decode.job_record import JobRecord, label, tasks_in
+from sunk_sync.slurm.decode.job_record import JobRecord, label
 
 KINDS_MAX = 200
 """Users write partitions and features; each pair becomes a series of the metrics."""
@@ -48,9 +48,8 @@ class PendingSums:
             for name in partitions[:KINDS_MAX]
         }
 
-    def add(self, job: JobRecord) -> None:
-        """Count a job that waits."""
-        jobs = tasks_in(job.array_task_string or "")
+    def add(self, job: JobRecord, *, jobs: int) -> None:
+        """Count a record of jobs that wait; `jobs`: how many they are."""
         nodes = jobs * max(1, int(number_of(job.node_count) or 1))
         for partition in (job.partition or "").split(","):
             self._note(_demand(job, partition), Waiting(jobs, nodes))
