@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 import yaml
 
 from tests.chart.helm import Helm, the
+from tests.chart.promtool import firing
 from tests.real.conftest import require_promtool
 from tests.real.testbed import cache
 from tools import dashboards
@@ -93,22 +93,6 @@ def run(*argv: str | Path) -> str:
     done = subprocess.run(list(map(str, argv)), capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
-
-
-def firing(series: Sequence[tuple[str, str]], alerts: Sequence[str]) -> dict[str, Any]:
-    """Return a test of promtool: after 80 minutes exactly these alerts fire."""
-    expected = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in alerts]
-    return {
-        "interval": "1m",
-        "input_series": [{"series": name, "values": values} for name, values in series],
-        "promql_expr_test": [
-            {
-                "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
-                "eval_time": "80m",
-                "exp_samples": expected,
-            }
-        ],
-    }
 
 
 def test_each_fault_fires_its_alert_and_no_other(promtool: Path, tmp_path: Path) -> None:

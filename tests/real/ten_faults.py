@@ -10,11 +10,11 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
@@ -25,6 +25,7 @@ from sunk_sync.cli.overview import diff, status
 from sunk_sync.core.explain.account import Kind
 from sunk_sync.settings.sources import load
 from sunk_sync.settings.types import Address, parse_loopback
+from tests.chart.promtool import firing
 from tests.real.faults_page import block, cut
 from tests.real.service import NAMESPACE, Service
 from tests.real.stage import Host, eventually
@@ -315,7 +316,7 @@ class Page:
         first = self._scrape()
         time.sleep(SCRAPES_S)
         each = 60 / SCRAPES_S
-        return firing(
+        return fired(
             [
                 (name, f"{value:g}+{max(0.0, value - first.get(name, value)) * each:g}x90")
                 for name, value in self._scrape().items()
@@ -323,25 +324,15 @@ class Page:
         )
 
 
-def firing(series: Sequence[tuple[str, str]]) -> Sequence[str]:
-    test = {
-        "interval": "1m",
-        "input_series": [{"series": name, "values": values} for name, values in series],
-        "promql_expr_test": [
-            {
-                "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
-                "eval_time": "80m",
-                "exp_samples": [{"labels": "{}", "value": -1}],
-            }
-        ],
-    }
-    file = Path(cache.promtool().path.parent) / "ten-faults.yaml"
-    file.write_text(yaml.safe_dump({"rule_files": [str(ALERTS)], "tests": [test]}))
+def fired(series: Sequence[tuple[str, str]]) -> Sequence[str]:
+    """Return the alerts that promtool finds although none is expected."""
     tool = cache.promtool().path / "promtool"
-    done = subprocess.run(
-        [str(tool), "test", "rules", str(file)], capture_output=True, text=True, check=False
-    )
-    file.unlink()
+    given = {"rule_files": [str(ALERTS)], "tests": [firing(series, ())]}
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        yaml.safe_dump(given, file)
+        done = subprocess.run(
+            [tool, "test", "rules", file.name], capture_output=True, text=True, check=False
+        )
     return sorted(set(re.findall(r'alertname="(\w+)"', done.stdout + done.stderr)))
 
 
