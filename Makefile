@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
 
+# The tests start sunk-sync some hundred times: without compiled modules, each time compiles it.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test test-fast coverage test-real test-chaos permissions e2e chaos check docs bench testbed sim mutants mutation lock image clean
 
 help: ## show this list
