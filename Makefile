@@ -45,11 +45,11 @@ test-fast: $(READY) ## run the tests that need no servers
 coverage: $(READY) ## show which lines the tests without servers run; it takes four times as long
 	$(BIN)/python -m pytest -m "not real" -n 2 --dist worksteal --cov --cov-report=term-missing:skip-covered
 
-REAL = $(BIN)/python -m pytest -m real --dist loadfile tests/real tests/chart tests/image -o cache_dir=.pytest_cache/real
+REAL = $(BIN)/python -m pytest -m real --dist loadfile tests/real tests/chart tests/image tests/page -o cache_dir=.pytest_cache/real
 
 test-real: $(READY) testbed ## run the tests with real Kubernetes and Slurm servers
-	@# The tests often wait for servers, so three at a time share two cores.
-	mkdir -p build && rm -f build/real.failed && { $(REAL) -n 3 || touch build/real.failed; }
+	@# The tests often wait for servers, so four at a time share two cores.
+	mkdir -p build && rm -f build/real.failed && { $(REAL) -n 4 || touch build/real.failed; }
 	@# Real daemons can be late on a busy machine: run failed tests once more, alone. Both runs are shown.
 	[ ! -e build/real.failed ] || $(REAL) --last-failed --last-failed-no-failures none
 

@@ -57,6 +57,8 @@ OPERATOR = (
           latency("sunk_sync_write_duration_seconds", "action")),
     Panel("From a Pod to its binding", "95th percentile, with the time in Slurm's queue.", "s",
           latency("sunk_sync_pod_wait_seconds", "job")),
+    Panel("From the end of a job to the deletion of its Pod", "95th percentile.", "s",
+          latency("sunk_sync_pod_end_delay_seconds", "job")),
     Panel("Writes that wait", "In the outbox.", "none",
           [("{{name}} {{pod}}", "workqueue_depth{@}")]),
     Panel("Requests", "A second, by status.", "reqps",

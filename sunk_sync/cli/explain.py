@@ -12,7 +12,6 @@ import httpx
 import msgspec
 from msgspec import Struct
 
-from sunk_sync.cli.direct import CannotReadError, explain_direct
 from sunk_sync.cli.service_client import CANNOT, CannotAskError, NotFoundError, ask, connection
 from sunk_sync.core.explain.account import Kind, Unknown
 from sunk_sync.service.explanation import Explanation
@@ -65,6 +64,9 @@ def explain_without_service(
     errors: TextIO = sys.stderr,
 ) -> int:
     """Print the answer from fresh listings; return as `explain` does."""
+    # Its clients take a second to import, which a question to the service does not need.
+    from sunk_sync.cli.direct import CannotReadError, explain_direct
+
     ask_both = partial(explain_direct, settings, kind=question.kind, name=question.name)
     try:
         answer = anyio.run(ask_both)

@@ -94,6 +94,11 @@ def _status_lines(answer: Status) -> Iterator[str]:
         ("writes that wait", answer.waiting),
     ):
         yield f"  {name}: {_counted(counts)}"
+    took = [
+        f"{one.count} {kind} ({one.median_s:.3g} s, at most {one.most_s:.3g} s)"
+        for kind, one in answer.latencies.items()
+    ]
+    yield f"  last minute: {', '.join(took) or 'nothing'}"
 
 
 def _counted(counts: Mapping[str, int]) -> str:

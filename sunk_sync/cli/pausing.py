@@ -4,8 +4,7 @@ import sys
 from typing import TextIO
 
 from sunk_sync.cli.service_client import CANNOT, CannotAskError, ask, connection
-from sunk_sync.server.operators import PAUSE, RESUME, PauseOrder
-from sunk_sync.service.pausing import PauseState
+from sunk_sync.server.operators import PAUSE, RESUME, PauseOrder, PauseState
 from sunk_sync.settings.types import Address
 
 

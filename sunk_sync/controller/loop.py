@@ -13,7 +13,7 @@ from msgspec import Struct
 from sunk_sync.controller.history import History
 from sunk_sync.controller.outbox import Outbox, WriteReport
 from sunk_sync.controller.wake import wait_at_most
-from sunk_sync.core.model.actions import Action, Bind
+from sunk_sync.core.model.actions import Action, Bind, EndPod
 from sunk_sync.core.model.facts import (
     SLURM_SOURCES,
     Confirmed,
@@ -59,8 +59,11 @@ class Journal(Protocol):
     def wrote(self, action: Action, outcome: Outcome, because: str, seconds: float) -> None:
         """Report an answered write, and the seconds since it was first desired."""
 
-    def bound(self, waited_s: float) -> None:
+    def bound(self, waited_s: float, /) -> None:
         """Report a Pod that was bound, and the seconds since it was first seen without a Node."""
+
+    def ended(self, delay_s: float, /) -> None:
+        """Report a Pod that was deleted, and the seconds since the end of its job was known."""
 
     def kept(self, action: Action, why: str, because: str) -> None:
         """Report a write that policy begins to keep back."""
@@ -194,12 +197,22 @@ class Loop:
         outcome = report.outcome
         seconds = report.answered_s - report.desired_at_s
         self._journal.wrote(outcome.action, outcome, report.because, seconds)
-        if isinstance(outcome, Done) and isinstance(outcome.action, Bind):
-            waits_s = self.reconciler.graph.workloads.memory.waits_s
-            since_s = waits_s.get(outcome.action.reference.uid)
-            if since_s is not None:
-                self._journal.bound(max(0.0, report.answered_s - since_s))
+        if isinstance(outcome, Done):
+            self._tell_delay(outcome.action, answered_s=report.answered_s)
         self.history.answered(report.key, outcome, now=report.answered_s)
+
+    def _tell_delay(self, action: Action, *, answered_s: float) -> None:
+        memory = self.reconciler.graph.workloads.memory
+        if isinstance(action, Bind):
+            since_s = memory.waits_s.get(action.reference.uid)
+            tell = self._journal.bound
+        elif isinstance(action, EndPod):
+            since_s = memory.job_ended_s(action.reference.uid)
+            tell = self._journal.ended
+        else:
+            return
+        if since_s is not None:
+            tell(max(0.0, answered_s - since_s))
 
     def _tell_sources(self, news: Sequence[News]) -> None:
         for one in news:

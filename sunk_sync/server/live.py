@@ -1,7 +1,7 @@
 """Server-sent events for the status page: hosts that changed, the status, the last happenings."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -20,14 +20,23 @@ class Feed(Struct, frozen=True):
     last: Callable[[], Any]
 
 
+class _Look(Struct, frozen=True):
+    """What all pages show."""
+
+    tiles: Mapping[str, Any] = {}
+    last: Any = None
+    status: bytes = b""
+
+
 class Live:
-    """Streams to at most ten pages; what they share is computed once a second."""
+    """Streams to at most ten pages; what they share is computed and encoded once a second."""
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
         self._open = 0
-        self._tiles: Mapping[str, Any] = {}
+        self._look = _Look()
         self._looked_s = float("-inf")
+        self._looking = asyncio.Lock()
 
     @property
     def full(self) -> bool:
@@ -40,37 +49,38 @@ class Live:
         )
         await response.prepare(request)
         self._open += 1
-        shown: Mapping[str, Any] = {}
-        last: Any = None
+        shown = _Look()
         try:
             while True:
-                shown, last = await self._send(response, shown, last)
+                look = await self._current()
+                await response.write(b"".join(_events(look, shown)))
+                shown = look
                 await asyncio.sleep(EVERY_S)
         except ConnectionError:
             return response
         finally:
             self._open -= 1
 
-    async def _send(
-        self, response: web.StreamResponse, shown: Mapping[str, Any], last: Any
-    ) -> tuple[Mapping[str, Any], Any]:
-        tiles = await self._current()
-        changed = [one for name, one in tiles.items() if shown.get(name) != one]
-        gone = [name for name in shown if name not in tiles]
-        if changed or gone:
-            await response.write(_event("hosts", {"hosts": changed, "gone": gone}))
-        happened = self._feed.last()
-        if happened != last:
-            await response.write(_event("last", happened))
-        await response.write(_event("status", await self._feed.status()))
-        return tiles, happened
+    async def _current(self) -> _Look:
+        async with self._looking:
+            now = asyncio.get_running_loop().time()
+            if now - self._looked_s >= EVERY_S / 2:
+                self._looked_s = now
+                tiles, status = await self._feed.tiles(), await self._feed.status()
+                self._look = _Look(tiles, self._feed.last(), _event("status", status))
+            return self._look
 
-    async def _current(self) -> Mapping[str, Any]:
-        now = asyncio.get_running_loop().time()
-        if now - self._looked_s >= EVERY_S / 2:
-            self._looked_s = now
-            self._tiles = await self._feed.tiles()
-        return self._tiles
+
+def _events(look: _Look, shown: _Look) -> Iterator[bytes]:
+    """Yield what differs from what a page shows, and the status."""
+    if look.tiles is not shown.tiles:
+        changed = [one for name, one in look.tiles.items() if shown.tiles.get(name) != one]
+        gone = [name for name in shown.tiles if name not in look.tiles]
+        if changed or gone:
+            yield _event("hosts", {"hosts": changed, "gone": gone})
+    if look.last != shown.last:
+        yield _event("last", look.last)
+    yield look.status
 
 
 def _event(name: str, content: object) -> bytes:

@@ -48,6 +48,14 @@ class PauseOrder(Struct, frozen=True, forbid_unknown_fields=True):
     why: Annotated[str, Meta(max_length=300)] = ""
 
 
+class PauseState(Struct, frozen=True, kw_only=True):
+    """The answer to an order."""
+
+    version: int = 1
+    paused: str
+    """The sentence; empty: not paused."""
+
+
 class Questions(Struct, frozen=True, kw_only=True):
     """Who answers. Each returns a struct for JSON."""
 
@@ -137,6 +145,7 @@ class Operators:
 def _page() -> web.Response:
     """Return the status page, which needs nothing from elsewhere."""
     text = resources.files(__package__).joinpath("page.html").read_text()
-    policy = "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+    inline = ("style-src 'unsafe-inline'", "script-src 'unsafe-inline'", "img-src data:")
+    policy = "; ".join(("default-src 'self'", *inline))
     headers = {"Cache-Control": "no-store", "Content-Security-Policy": policy}
     return web.Response(text=text, content_type="text/html", headers=headers)

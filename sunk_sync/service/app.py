@@ -285,7 +285,8 @@ class Service:
         self.log.info("operators server open", address=bound)
 
     def _overview(self, parts: Parts) -> Overview:
-        return Overview(parts.loop, parts.outbox, self.health, clock=self.clock)
+        recent = self.telemetry.latencies.recent
+        return Overview(parts.loop, parts.outbox, self.health, latencies=recent, clock=self.clock)
 
     async def _run_parts(self, parts: Parts, slurm: SlurmClient) -> None:
         async with anyio.create_task_group() as tasks:

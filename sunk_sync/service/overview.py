@@ -3,14 +3,14 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
 from sunk_sync.controller.loop import Loop
 from sunk_sync.controller.outbox import Outbox
 from sunk_sync.core.explain.differences import Difference, about, differences_of
-from sunk_sync.core.explain.overview import HostTile, tile
+from sunk_sync.core.explain.overview import HostTile, phase, tile
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import GetGang, GetJob, GetObject, Relist
 from sunk_sync.core.model.keys import Key
@@ -20,10 +20,12 @@ from sunk_sync.service.explanation import VERSION, utc
 from sunk_sync.service.health import Health
 from sunk_sync.telemetry import version as code
 from sunk_sync.telemetry.action_words import phrase
+from sunk_sync.telemetry.latencies import Latency
 
 READS = (GetObject, GetGang, GetJob, Relist)
 KEYS_PER_STEP = 100
 """Keys between two awaits: the loop must not stop for long."""
+PODS_PER_STEP = 1000
 SHOWN_MAX = 1000
 """Differences in one answer, the oldest first."""
 
@@ -50,7 +52,9 @@ class Status(Struct, frozen=True, kw_only=True):
     hosts: dict[str, int]
     """State → Slurm nodes that Kubernetes knows."""
     pods: dict[str, int]
-    """Workload Pods, by whether they are bound."""
+    """Phase → workload Pods; `all`, and `waiting` for those that are not bound."""
+    latencies: Mapping[str, Latency]
+    """What took how long in the last minute."""
 
 
 class Overview:
@@ -60,20 +64,20 @@ class Overview:
         outbox: Outbox,
         health: Health,
         *,
+        latencies: Callable[[], Mapping[str, Latency]],
         clock: Callable[[], float],
-        wall: Callable[[], float] = time.time,
     ) -> None:
         self._loop = loop
         self._outbox = outbox
         self._health = health
+        self._latencies = latencies
         self._clock = clock
-        self._wall = wall
 
     async def differences(self) -> Differences:
         found = await self.all_differences()
         found.sort(key=lambda one: -one.age_s)
         return Differences(
-            at=utc(self._wall()),
+            at=utc(time.time()),
             total=len(found),
             differences=tuple(found[:SHOWN_MAX]),
             standby="" if self._loop.leading else "a standby does not know what was written",
@@ -133,13 +137,14 @@ class Overview:
             "in flight": self._outbox.in_flight,
         }
         return Status(
-            at=utc(self._wall()),
+            at=utc(time.time()),
             code=code.version(),
             leads=self._loop.leading,
             checks=(*self._health.live(), *checks),
             waiting=waiting,
             hosts=_hosts(graph),
-            pods=_pods(graph),
+            pods=await _pods(graph),
+            latencies=self._latencies(),
         )
 
 
@@ -156,6 +161,12 @@ def _hosts(graph: Graph) -> dict[str, int]:
     return dict(counts)
 
 
-def _pods(graph: Graph) -> dict[str, int]:
+async def _pods(graph: Graph) -> dict[str, int]:
+    """Count Pods by phase, some at a time: a Pod that waits costs a look at its jobs."""
     every, bound = len(graph.workloads.index.key_of_uid), graph.workloads.bound_count()
-    return {"all": every, "waiting": every - bound, "bound": bound}
+    counts: Counter[str] = Counter(all=every, waiting=every - bound)
+    for number, uid in enumerate([*graph.workloads.index.key_of_uid] if every > bound else ()):
+        if number % PODS_PER_STEP == 0:
+            await asyncio.sleep(0)
+        counts[phase(graph, uid)] += 1
+    return {**counts, "bound": bound}

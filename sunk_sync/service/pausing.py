@@ -13,8 +13,7 @@ from msgspec import Struct
 
 from sunk_sync.controller.wake import wait_at_most
 from sunk_sync.core.model.facts import News, Paused
-from sunk_sync.server.operators import PauseOrder, Problem
-from sunk_sync.service.explanation import VERSION
+from sunk_sync.server.operators import PauseOrder, PauseState, Problem
 from sunk_sync.service.leadership import Leadership
 from sunk_sync.telemetry.alarms import AlarmGauges
 
@@ -50,14 +49,6 @@ def read_annotation(text: str) -> Pause | None:
     except ValueError:
         return Pause(None, rest if first == "-" else line)
     return Pause(until if until.tzinfo else until.replace(tzinfo=UTC), rest)
-
-
-class PauseState(Struct, frozen=True, kw_only=True):
-    """The answer to an order."""
-
-    version: int = VERSION
-    paused: str
-    """The sentence; empty: not paused."""
 
 
 class Pausing:

@@ -83,6 +83,11 @@ _PUSHES = (
         "Seconds from the first sight of a Pod until it is bound, with the time in Slurm's queue",
         buckets=WAIT_BUCKETS,
     ),
+    Spec(
+        "sunk_sync_pod_end_delay_seconds",
+        "histogram",
+        "Seconds from the known end of a Pod's job until Kubernetes accepted the Pod's deletion",
+    ),
     Spec("workqueue_depth", "gauge", "Writes that wait in the outbox of one side", ("name",)),
     Spec("workqueue_adds_total", "counter", "Writes handed to the outbox of one side", ("name",)),
     Spec(

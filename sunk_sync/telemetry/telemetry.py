@@ -6,22 +6,13 @@ Every method is synchronous and cheap, and never raises for untrusted input.
 import math
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import structlog
 
 from sunk_sync.core.model import actions as act
 from sunk_sync.core.model.actions import Action, target_of
-from sunk_sync.core.model.facts import (
-    SOURCES,
-    Confirmed,
-    ListingEnded,
-    ListingStarted,
-    Lost,
-    News,
-    Source,
-)
+from sunk_sync.core.model.facts import SOURCES, News, Source
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.model.traits import Target
 from sunk_sync.telemetry.action_words import authority_of, fields_of, name_of
@@ -29,8 +20,10 @@ from sunk_sync.telemetry.alarms import AlarmGauges
 from sunk_sync.telemetry.drift import DriftGauges
 from sunk_sync.telemetry.exchange import Exchange
 from sunk_sync.telemetry.hooks import HookJournal
+from sunk_sync.telemetry.latencies import Latencies
 from sunk_sync.telemetry.metrics import Figures, Metrics
 from sunk_sync.telemetry.requests import RequestMetrics
+from sunk_sync.telemetry.sources import SourceJournal
 
 LONGEST_STEP_WINDOW_S = 60.0
 QUIET_S = 60.0
@@ -60,20 +53,17 @@ class Telemetry:
         self.figures = metrics.figures
         self._clock = clock
         self._loop = _Loop(clock)
-        self._sources = {source: _SourceState() for source in sources}
+        self._sources = SourceJournal(log, metrics, sources, clock=clock)
         self._troubles = _Quietly(clock)
         self._kept: dict[Target, tuple[Action, str]] = {}
         self._token_expires: float | None = None
         self._writes = metrics.counter("sunk_sync_writes_total")
-        self._write_s = metrics.histogram("sunk_sync_write_duration_seconds")
-        self._pod_wait_s = metrics.histogram("sunk_sync_pod_wait_seconds")
+        self.latencies = Latencies(metrics, clock=clock)
         self._depth = metrics.gauge("workqueue_depth")
         self._adds = metrics.counter("workqueue_adds_total")
         self._retries = metrics.counter("workqueue_retries_total")
         self._requests = RequestMetrics(metrics)
         self._pod_ends = metrics.counter("sunk_sync_pod_ends_total")
-        self._listed = metrics.gauge("sunk_sync_source_listed")
-        self._age = metrics.gauge("sunk_sync_source_age_seconds")
         self._leads = metrics.gauge("leader_election_master_status")
         self._rule_failures = metrics.counter("sunk_sync_rule_failures_total")
         self.hooks = HookJournal(log, metrics, ask=self._troubles.ask)
@@ -87,9 +77,6 @@ class Telemetry:
             self._depth.labels(authority).set(0)
             self._adds.labels(authority)
             self._retries.labels(authority)
-        for source, state in self._sources.items():
-            self._listed.labels(source).set_function(state.listed)
-            self._age.labels(source).set_function(partial(state.age_s, clock))
 
     def stepped(self, seconds: float, keys: int, news: int) -> None:
         loop = self._loop
@@ -117,7 +104,10 @@ class Telemetry:
         self.log.error("audit surprise", key=spelled(key), standing=str(standing), fresh=str(fresh))
 
     def bound(self, waited_s: float) -> None:
-        self._pod_wait_s.observe(waited_s)
+        self.latencies.bound(waited_s)
+
+    def ended(self, delay_s: float) -> None:
+        self.latencies.ended(delay_s)
 
     def kept(self, action: Action, why: str, because: str) -> None:
         """Log a write that policy holds back; a dry run only does this."""
@@ -132,44 +122,13 @@ class Telemetry:
 
     def source(self, news: News) -> None:
         """Record Lost, ListingStarted, ListingEnded or Confirmed; log each change."""
-        match news:
-            case ListingStarted():
-                self._sources[news.source].begun_s = news.begun_s
-            case ListingEnded():
-                state = self._sources[news.source]
-                self._readable(news.source, state.begun_s)
-            case Confirmed() if self._sources[news.source].ever:
-                self._readable(news.source, news.begun_s)
-            case Lost():
-                self._lost(news)
-
-    def _readable(self, source: Source, begun_s: float) -> None:
-        state = self._sources[source]
-        if not state.ever:
-            self.log.info("source listed", source=source, seconds=round(self._clock() - begun_s, 3))
-        elif state.why is not None:
-            lost_for = round(self._clock() - state.lost_s, 1)
-            self.log.info("source back", source=source, lost_for_seconds=lost_for, was=state.why)
-        state.ever, state.why, state.blind, state.seen_s = True, None, False, begun_s
-
-    def _lost(self, news: Lost) -> None:
-        state = self._sources[news.source]
-        if state.why is None:
-            state.lost_s = self._clock()
-            self.log.warning("source lost", source=news.source, why=news.why)
-        elif news.blind and not state.blind:
-            self.log.error(
-                "source cannot be read for a long time", source=news.source, why=news.why
-            )
-        elif news.why != state.why:
-            self.log.debug("source still lost", source=news.source, why=news.why)
-        state.why, state.blind = news.why, news.blind
+        self._sources.tell(news)
 
     def wrote(self, action: Action, outcome: Outcome, because: str, seconds: float) -> None:
         """Log an answered write with its cause and the seconds since it was first desired."""
         name, came_of_it = name_of(action), name_of(outcome)
         self._writes.labels(name, came_of_it).inc()
-        self._write_s.labels(name).observe(seconds)
+        self.latencies.wrote(name, seconds, authority=authority_of(action))
         if isinstance(action, act.EndPod) and isinstance(outcome, Done):
             self._pod_ends.labels(action.reason).inc()
         if isinstance(outcome, Unsure):
@@ -255,20 +214,6 @@ def _counting(dropped_lines: Callable[[], int]) -> Callable[[Figures], None]:
         figures["sunk_sync_log_lines_dropped_total"] = dropped_lines()
 
     return tell
-
-
-class _SourceState:
-    def __init__(self) -> None:
-        self.ever = False
-        self.why: str | None = None
-        self.blind = False
-        self.begun_s = self.seen_s = self.lost_s = 0.0
-
-    def listed(self) -> float:
-        return float(self.ever and self.why is None)
-
-    def age_s(self, clock: Callable[[], float]) -> float:
-        return max(0.0, clock() - self.seen_s) if self.ever else math.nan
 
 
 class _Quietly:

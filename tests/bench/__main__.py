@@ -28,11 +28,13 @@ from tests.bench.scale import scale
 from tests.bench.script import script
 from tests.bench.slurm_metrics import slurm_metrics
 from tests.bench.waiting import waiting
+from tests.bench.watched import watched
 from tests.real.testbed import BedError, RestError
 
 ALL: Sequence[Bench] = (
     event, everything, fitness, scale, cordon, mirror, burst, many, life, pods, script, flood,
     arrays, cancelled, waiting, quiet, replicas, nodesets, fleet, slurm_metrics,
+    watched,
 )  # fmt: skip
 BENCHES: Mapping[str, Bench] = {bench.__name__: bench for bench in ALL}
 

@@ -157,8 +157,20 @@ class Running(Measured):
         except urllib.error.HTTPError:
             return False
 
+    def address(self, server: str) -> str:
+        """Return host:port of `metrics`, `health` or `operators`."""
+        if server in self._servers:
+            return self._servers[server]
+        for line in self.log.read_text().splitlines():
+            if f'"{server} server open"' in line:
+                return str(json.loads(line)["address"])
+        raise BenchError(f"the {server} server is not open")
+
     def metrics(self) -> "Metrics":
-        return Metrics(self._get("metrics", "/metrics"))
+        return Metrics(self.text_of_metrics())
+
+    def text_of_metrics(self) -> str:
+        return self._get("metrics", "/metrics")
 
     def longest_step_ms(self) -> float:
         return self.metrics().total("sunk_sync_loop_longest_step_seconds") * 1e3

@@ -242,6 +242,18 @@ def test_help_imports_no_large_library() -> None:
     assert done.stderr.strip() == "[]"
 
 
+@pytest.mark.parametrize("command", [["status"], ["explain", "pod", "a/b"], ["pause"]], ids=str)
+def test_a_question_to_the_service_imports_no_client_of_kubernetes(command: list[str]) -> None:
+    """It takes a second."""
+    code = (
+        "import sys\nfrom sunk_sync.__main__ import main\n"
+        f"code = main({[*command, '--operators-bind-address=127.0.0.1:1']})\n"
+        "print(code, 'kubernetes_asyncio' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "2 False"
+
+
 def test_a_closed_pipe_is_no_traceback() -> None:
     command = f"{sys.executable} -m sunk_sync run --help | head -1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)

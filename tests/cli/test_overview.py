@@ -14,6 +14,7 @@ from sunk_sync.core.explain.differences import Difference
 from sunk_sync.server.metrics_server import Check
 from sunk_sync.service.overview import Differences, Status
 from sunk_sync.settings.types import Address
+from sunk_sync.telemetry.latencies import Latency
 
 URL = "http://127.0.0.1:8082"
 HERE = Address("127.0.0.1", 8082)
@@ -28,6 +29,7 @@ STATUS = Status(
     waiting={"kubernetes": 3, "slurm": 0},
     hosts={"all": 8, "busy": 2},
     pods={},
+    latencies={"Pods bound": Latency(count=12, median_s=0.0284, most_s=3.0)},
 )
 
 
@@ -78,6 +80,7 @@ def test_the_status_is_a_line_for_each_check_and_count(respx_mock: respx.MockRou
         "  hosts: 8 all, 2 busy",
         "  workload Pods: none",
         "  writes that wait: 3 kubernetes, 0 slurm",
+        "  last minute: 12 Pods bound (0.0284 s, at most 3 s)",
     ]
 
 

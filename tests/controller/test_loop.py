@@ -21,7 +21,7 @@ from sunk_sync.controller.outbox import Outbox, WriteReport, Writers
 from sunk_sync.controller.workqueue import Limits, WorkQueue
 from sunk_sync.core import decide as deciding
 from sunk_sync.core.graph.graph import Graph
-from sunk_sync.core.model.actions import Action, Bind, Drain, GetObject, SetConditions
+from sunk_sync.core.model.actions import Action, Bind, Drain, EndPod, GetObject, SetConditions
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
     Confirmed,
@@ -45,10 +45,12 @@ from tests.kit.build import (
     POD,
     WORKLOAD,
     deleted,
+    job,
     listing,
     marked,
     node,
     observed,
+    pod,
     slurm_node,
     slurmd_pod,
 )
@@ -68,6 +70,7 @@ class Journal:
         self.keeps: list[tuple[Action, str]] = []
         self.failures: list[tuple[object, str]] = []
         self.surprises: list[object] = []
+        self.delays_s: list[float] = []
 
     def stepped(self, seconds: float, keys: int, news: int) -> None:
         assert seconds >= 0
@@ -81,6 +84,9 @@ class Journal:
 
     def bound(self, waited_s: float) -> None:
         self.waited_s.append(waited_s)
+
+    def ended(self, delay_s: float) -> None:
+        self.delays_s.append(delay_s)
 
     def kept(self, action: Action, why: str, because: str) -> None:
         assert because
@@ -441,3 +447,20 @@ async def test_a_binding_reports_how_long_its_pod_had_waited() -> None:
     await made.loop.tell([report])
     await asyncio.sleep(0.1)
     assert made.journal.waited_s == [pytest.approx(3, abs=0.01)]
+
+
+@in_virtual_time
+async def test_an_end_reports_how_long_the_pod_outlived_its_job() -> None:
+    made = Controller(scheduler="sunk")
+    bound = pod(node_name="kn1", job_id="1")
+    end = Done(EndPod(reference_of(bound), "TerminationByScheduler", "its job was cancelled"))
+    await made.loop.tell(listing("pods", bound, begun_s=now()))
+    for state in ("RUNNING", "CANCELLED"):
+        await made.loop.tell(listing("jobs", job(bound, state=state), begun_s=now()))
+        await asyncio.sleep(2)
+        made.journal.delays_s.clear()
+        report = WriteReport(end, ("workload", WORKLOAD), "", now(), now(), now())
+        await made.loop.tell([report])
+        await asyncio.sleep(0.1)
+        assert len(made.journal.delays_s) == (state == "CANCELLED")
+    assert made.journal.delays_s == [pytest.approx(2, abs=0.1)]

@@ -77,9 +77,25 @@ def for_each_slurm(
 
 slurm = for_each_slurm(SlurmServer, kube=None)
 bed = for_each_slurm(lambda version: Bed.start(slurm=version))
-stage = for_each_slurm(Stage)
+
+
+def for_each_stage(kind: type[Stage]) -> Any:
+    """Make a fixture of a stage, with as many hosts as the test module says."""
+
+    @pytest.fixture(scope="module", params=SLURM_SUITES)
+    def started(request: pytest.FixtureRequest) -> Iterator[Stage]:
+        require(slurm=request.param, kube=KUBE_DEFAULT)
+        hosts = getattr(request.module, "STAGE_HOSTS", None)
+        crowd = getattr(request.module, "STAGE_CROWD", 0)
+        with kind(request.param, hosts=hosts, crowd=crowd) as made:
+            yield made
+
+    return started
+
+
+stage = for_each_stage(Stage)
 """Many hosts with the permissions of the manifests."""
-pods = for_each_slurm(PodStage)
+pods = for_each_stage(PodStage)
 """Many hosts for workload Pods."""
 
 

@@ -15,9 +15,8 @@ from tests.real.testbed.closing import Closing
 from tests.real.testbed.kube_objects import Object
 from tests.real.testbed.sandbox import wait_until
 
-HOSTS = 110
-CROWD = 60
-"""Hosts without a slurmd, for operations on many at once; tests reuse them."""
+HOSTS = 40
+"""Of a stage, unless its test module has STAGE_HOSTS: each costs the servers CPU."""
 WITHIN_S = 30.0
 STAYS_S = 0.8
 """Four polls of Slurm: a change that must not happen would have happened by then."""
@@ -50,7 +49,7 @@ def stays(claim: Callable[[], Any], *, for_s: float = STAYS_S) -> bool:
     while claim():
         if time.monotonic() > end:
             return True
-        time.sleep(0.02)
+        time.sleep(0.05)
     return False
 
 
@@ -234,7 +233,12 @@ def prefixed(annotations: Mapping[str, Text]) -> dict[str, Text]:
 class Stage(Closing):
     """`serve` starts the one service, `take` returns an unused host."""
 
-    def __init__(self, slurm: str) -> None:
+    hosts = HOSTS
+
+    def __init__(self, slurm: str, *, hosts: int | None = None, crowd: int = 0) -> None:
+        """`crowd`: hosts without a slurmd, for operations on many at once; tests reuse them."""
+        self.hosts = self.hosts if hosts is None else hosts
+        self.crowd_size = crowd
         conf = self.conf()
         self.bed = Bed.start(slurm=slurm, conf=conf)
         self.crowd = [Host(self.bed, name) for name in conf.external_names]
@@ -248,7 +252,9 @@ class Stage(Closing):
             raise
 
     def conf(self) -> SlurmConf:
-        return SlurmConf(slurmds=HOSTS, external_nodes=CROWD, gpus=2, extra_lines=CONF)
+        return SlurmConf(
+            slurmds=self.hosts, external_nodes=self.crowd_size, gpus=2, extra_lines=CONF
+        )
 
     def settings(self, flags: Mapping[str, str]) -> dict[str, str]:
         return {**QUICK, **flags}
@@ -259,7 +265,7 @@ class Stage(Closing):
 
     def take(self) -> Host:
         name = next(self._fresh, None)
-        assert name is not None, "all hosts of the stage are used: raise HOSTS"
+        assert name is not None, "all hosts of the stage are used: raise STAGE_HOSTS of the module"
         return Host(self.bed, name)
 
     def serve(self, **flags: str) -> Service:

@@ -18,6 +18,7 @@ from tests.real.service import NAMESPACE, Service
 from tests.real.stage import Host, Stage, eventually, stays
 from tests.real.testbed.kube_objects import Object
 
+STAGE_HOSTS, STAGE_CROWD = 24, 40
 pytestmark = pytest.mark.real
 
 CORDONED = "k8s: node cordoned"

@@ -20,6 +20,7 @@ from tests.real.testbed.kube import REPOSITORY
 from tests.real.testbed.rest import RestError
 from tests.real.workloads import KILL_WAIT_S, Load, PodStage
 
+STAGE_HOSTS = 16
 pytestmark = pytest.mark.real
 
 SECRET = "sunk-sync-slurm-hooks-key"

@@ -30,7 +30,7 @@ NOTICED_S = 8.0
 def stage() -> Iterator[Stage]:
     """Without the kind, with the permissions."""
     require(kube=KUBE_DEFAULT, slurm=SLURM_DEFAULT)
-    with Stage(SLURM_DEFAULT) as stage:
+    with Stage(SLURM_DEFAULT, hosts=8) as stage:
         stage.bed.kube.kubectl("apply", "-f", ROLES)
         yield stage
 

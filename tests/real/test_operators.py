@@ -17,6 +17,7 @@ from tests.real.service import Service
 from tests.real.stage import Host, Stage, eventually, stays
 from tests.real.workloads import PodStage, workload_spec
 
+STAGE_HOSTS = 16
 pytestmark = [pytest.mark.real]
 
 

@@ -13,6 +13,7 @@ from tests.real.gateway import Gateway, Loss
 from tests.real.stage import Host, eventually
 from tests.real.workloads import Load, PodStage
 
+STAGE_HOSTS = 16
 pytestmark = pytest.mark.real
 
 AWAY_S = 5.0

@@ -13,6 +13,7 @@ from tests.real.service import Service, allow
 from tests.real.stage import Host, eventually, stays
 from tests.real.workloads import FOREVER, Load, PodStage, all_jobs, lives, replaced, state_of
 
+STAGE_HOSTS = 88
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("scheduler")]
 
 

@@ -11,6 +11,7 @@ from tests.real.stage import Host, eventually, stays
 from tests.real.testbed.kube_objects import REQUIRED
 from tests.real.workloads import FOREVER, KILL_WAIT_S, PodStage, replaced, state_of, workload_spec
 
+STAGE_HOSTS = 60
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("scheduler")]
 
 at_once = with_settings(gate="on")

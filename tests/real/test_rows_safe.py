@@ -12,6 +12,7 @@ from tests.real.service import NAMESPACE, QUICK, Service
 from tests.real.stage import Host, Stage, eventually, stays
 from tests.real.testbed.kube_objects import conditions
 
+STAGE_HOSTS = 110
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("service")]
 
 CORDONED = "k8s: node cordoned"

@@ -17,7 +17,6 @@ from tests.real.testbed import Bed, SlurmConf, kube_objects
 from tests.real.testbed.ports import Ports
 from tests.real.testbed.rest import RestError
 
-HOSTS = 88
 KILL_WAIT_S = 6
 SCHEDULER = "sunk"
 HOSTNAME = "kubernetes.io/hostname"
@@ -170,12 +169,10 @@ class Load:
 class PodStage(Stage):
     """A stage for Pods: `load` creates one, `serve` starts the service that schedules them."""
 
-    hosts = HOSTS
-
-    def __init__(self, slurm: str) -> None:
+    def __init__(self, slurm: str, *, hosts: int | None = None, crowd: int = 0) -> None:
         self._ports = Ports()
         port = self._ports.take()
-        super().__init__(slurm)
+        super().__init__(slurm, hosts=hosts, crowd=crowd)
         # Scripts outlive the service: a random key would invalidate their tokens.
         key = self.bed.kube.directory / "hooks.key"
         key.touch(mode=0o600)

@@ -8,8 +8,8 @@ import pytest
 import structlog
 
 from sunk_sync.core.model.facts import News, Paused
-from sunk_sync.server.operators import PauseOrder, Problem
-from sunk_sync.service.pausing import Pause, PauseState, Pausing, annotation, read_annotation
+from sunk_sync.server.operators import PauseOrder, PauseState, Problem
+from sunk_sync.service.pausing import Pause, Pausing, annotation, read_annotation
 from sunk_sync.telemetry.telemetry import Telemetry
 
 NOON = datetime(2026, 11, 26, 12, 0, tzinfo=UTC)

@@ -55,6 +55,9 @@ class Diary:
     def bound(self, waited_s: float) -> None:
         """Report a Pod that was bound."""
 
+    def ended(self, delay_s: float) -> None:
+        """Report a Pod that was deleted after its job."""
+
     def kept(self, action: Action, why: str, because: str) -> None:
         self._history.note("kept", action, "WHY", why, "BECAUSE", because)
 

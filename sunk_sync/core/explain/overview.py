@@ -6,8 +6,10 @@ from msgspec import Struct
 
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.facts import Node, SlurmNode
+from sunk_sync.core.translate.job_states import is_live, is_placed
 from sunk_sync.core.translate.node_states import is_busy, is_drained, is_frozen, is_ours
 
+PodPhase = Literal["without a job", "in Slurm's queue", "allocated", "bound"]
 HostState = Literal["idle", "busy", "draining", "drained", "held", "down", "claims", "apart"]
 
 
@@ -40,3 +42,15 @@ def _state(row: SlurmNode, node: Node) -> HostState:
     if node.unschedulable and not node.cordoned_for_drain:
         return "apart"
     return "busy" if is_busy(row.state) else "idle"
+
+
+def phase(graph: Graph, uid: str) -> PodPhase:
+    """Return how far a workload Pod is on its way to a host."""
+    workloads = graph.workloads
+    if uid in workloads.memory.bound_s:
+        return "bound"
+    entries = workloads.jobs.entries
+    rows = [entries[one].row for one in workloads.index.jobs_of_uid.get(uid, ()) if one in entries]
+    if not any(map(is_live, rows)):
+        return "without a job"
+    return "allocated" if any(map(is_placed, rows)) else "in Slurm's queue"

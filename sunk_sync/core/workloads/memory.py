@@ -90,6 +90,12 @@ class WorkloadMemory:
         ]
         return max(seconds, default=None)
 
+    def job_ended_s(self, uid: str) -> float | None:
+        """Return when the end of the Pod's last job became known; None: one may live."""
+        ends = [self.ended_s.get(job_id) for job_id in self._index.jobs_of_uid.get(uid, ())]
+        known = [end for end in ends if end is not None]
+        return max(known) if known and len(known) == len(ends) else None
+
     def forget_unnamed(self, job: Job) -> None:
         """Forget deleted Pods when no job names them any more."""
         for uid in uids_of(job.identity):

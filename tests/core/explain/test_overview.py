@@ -1,12 +1,12 @@
-"""One word for the state of a host: facts in, word out."""
+"""One word for the state of a host or Pod: facts in, word out."""
 
 from collections.abc import Sequence
 
 import pytest
 
-from sunk_sync.core.explain.overview import tile
+from sunk_sync.core.explain.overview import phase, tile
 from sunk_sync.core.model.facts import Row
-from tests.kit.build import Core, node, slurm_node, slurmd_pod
+from tests.kit.build import POD, Core, job, node, pod, running, slurm_node, slurmd_pod
 
 BOTH = (node("kn1"), slurmd_pod())
 OURS = {"reason": "k8s: node cordoned"}
@@ -38,3 +38,17 @@ OURS = {"reason": "k8s: node cordoned"}
 )
 def test_a_host_has_one_word(rows: Sequence[Row], state: str) -> None:
     assert tile(Core(*rows).graph, "n1").state == state
+
+
+@pytest.mark.parametrize(
+    ("rows", "word"),
+    [
+        ((POD,), "without a job"),
+        ((POD, job(POD)), "in Slurm's queue"),
+        ((POD, running(POD)), "allocated"),
+        ((POD, job(POD, state="CANCELLED")), "without a job"),
+        ((pod(node_name="kn1"), running(POD)), "bound"),
+    ],
+)
+def test_a_pod_has_one_phase(rows: Sequence[Row], word: str) -> None:
+    assert phase(Core(*rows, scheduler="sunk").graph, POD.uid) == word

@@ -23,6 +23,7 @@ OLDEST_GO = (1, 21)
 # An older debootstrap does not know the newer suites, so the script is named.
 DEBOOTSTRAP_SCRIPT = "/usr/share/debootstrap/scripts/sid"
 IMAGE_BASE_FILE = "base.tar"
+BROWSER = ("chromium", "status page")
 VERSION_FILE = "VERSION"
 
 Job = tuple[Artifact, Callable[[Path], None]]
@@ -37,7 +38,7 @@ def build(kube: str | None, slurm: Sequence[str], progress: Progress) -> None:
         partial(_require_debian_for, slurm, progress),
         partial(debian.require_command, "openssl", "openssl", progress),
     )
-    _try_podman(progress)
+    _try_commands(progress)
     # The scheduler and helm reuse the compiled packages of the servers: they are built after them.
     go = [*_kube_jobs(kube, progress), *_chart_jobs(progress)]
     debian_jobs = [
@@ -213,13 +214,13 @@ def _first_line(*argv: str | Path) -> str:
     return said.splitlines()[0]
 
 
-def _try_podman(progress: Progress) -> None:
-    """Install what builds and runs the image; the servers need neither."""
-    for command in cache.IMAGE_COMMANDS:
+def _try_commands(progress: Progress) -> None:
+    """Install what builds and runs the image, and a browser; the servers need none of them."""
+    for command, what in (*((one, "image") for one in cache.IMAGE_COMMANDS), BROWSER):
         try:
             debian.require_command(command, command, progress)
         except CannotRunError as error:
-            progress.say(command, f"{error}; the tests of the image cannot run")
+            progress.say(command, f"{error}; the tests of the {what} cannot run")
 
 
 def _missing_roots(versions: Sequence[str]) -> list[str]:

@@ -22,7 +22,9 @@ from tests.real.testbed.errors import BedError
 PREFIX = "sunk-sync-bed-"
 MIN_SHARED_MEMORY_BYTES = 2 << 30
 CLOSE_DEADLINE_S = 30
-PAUSE_MIN_S, PAUSE_MAX_S = 0.01, 0.1
+PAUSE_MIN_S, PAUSE_MAX_S = 0.02, 0.2
+PAUSE_SHARE = 0.05
+"""Of the time waited so far."""
 # A PID namespace takes in only children. The fork of nsenter stops together with a stopped child. A
 # stopped parent that reaps nothing would keep the whole namespace from ending.
 FORK = ["sh", "-c", '"$@"; exit $?', "sh"]
@@ -224,7 +226,8 @@ def wait_until(
 ) -> None:
     """Poll until true. BedError at the deadline, or at once if one of the daemons ended.
 
-    The pause is a hundredth of the time waited so far, within bounds: the tests share two cores.
+    The pause grows with the time waited so far, within bounds: the tests share two cores, and each
+    look costs both servers some milliseconds.
     """
     begun = time.monotonic()
     end = begun + deadline_s
@@ -237,4 +240,4 @@ def wait_until(
                 daemons[0].failed(f"timeout: {what}") if daemons else BedError(f"timeout: {what}")
             )
         waited_s = time.monotonic() - begun
-        time.sleep(min(max(waited_s / 100, PAUSE_MIN_S), PAUSE_MAX_S))
+        time.sleep(min(max(waited_s * PAUSE_SHARE, PAUSE_MIN_S), PAUSE_MAX_S))
