@@ -41,6 +41,8 @@ PARTITIONS = (
 _names = itertools.count(1)
 Job = dict[str, Any]
 
+OVER = ("Succeeded", "Failed")
+
 
 class Load:
     """A workload Pod: its state on both servers, and operations of users."""
@@ -94,6 +96,15 @@ class Load:
             return bool(self.pod["metadata"]["uid"] != self.uid)
         except RestError as error:
             return error.status == 404
+
+    @property
+    def ended(self) -> bool:
+        """Whether its containers have ended: the kubelet says so right before the Pod is gone."""
+        try:
+            pod = self.pod
+        except RestError as error:
+            return error.status == 404
+        return pod["metadata"]["uid"] != self.uid or pod["status"]["phase"] in OVER
 
     @property
     def terminating(self) -> bool:
