@@ -62,7 +62,7 @@ def test_no_pod_is_bound_beside_one_whose_job_has_ended_P11(pods: PodStage, host
     assert stays(lambda: not second.node)
     first.let_end()
     second.until_bound()
-    assert first.ended
+    assert first.stopped
     assert "DRAIN" not in host.state
 
 

@@ -98,7 +98,7 @@ class Load:
             return error.status == 404
 
     @property
-    def ended(self) -> bool:
+    def stopped(self) -> bool:
         """Whether its containers have ended: the kubelet says so right before the Pod is gone."""
         try:
             pod = self.pod
