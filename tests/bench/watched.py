@@ -118,17 +118,21 @@ class _Page:
         self._begun_s = time.monotonic()
         self._connection.request("GET", "/v1/live")
         self._answer = self._connection.getresponse()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._closed = False
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
 
     def _read(self) -> None:
-        with contextlib.suppress(OSError, ValueError, http.client.HTTPException):
-            while line := self._answer.readline():
-                self.received += len(line)
-                if line == b"\n" and not self.first_s:
-                    self.first_s = time.monotonic() - self._begun_s
+        while not self._closed and (line := self._answer.readline()):
+            self.received += len(line)
+            if line == b"\n" and not self.first_s:
+                self.first_s = time.monotonic() - self._begun_s
+        self._connection.close()
 
     def close(self) -> None:
-        self._connection.close()
+        """Stop at the next event, which comes within a second."""
+        self._closed = True
+        self._thread.join()
 
 
 @contextlib.contextmanager

@@ -99,6 +99,7 @@ async def test_without_the_service_the_page_says_so(page: Page) -> None:
     async with Served(FEW).serve() as served:
         await opened(page, served)
     await page.until("document.getElementById('lost').textContent.includes('no connection')")
+    await page.call("Page.navigate", url="about:blank")  # it would go on trying
     page.errors.clear()
 
 
