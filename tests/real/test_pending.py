@@ -1,6 +1,7 @@
 """P1, P10: each reason and error that a real Slurm can be made to give, read back from it."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -12,14 +13,24 @@ from tests.real import slurm_names as library
 from tests.real.conftest import for_each_slurm, require
 from tests.real.refusals import DENIALS, OTHER_CALLS, SUBMISSIONS, Refusal
 from tests.real.slurm_jobs import CONF, Jobs, Scene, check_reasons
-from tests.real.testbed import RestError, SlurmServer
+from tests.real.testbed import BedError, RestError, SlurmServer
 from tests.real.testbed.cache import SLURM_SUITES
+from tests.real.testbed.sandbox import wait_until
 from tests.real.waits import SCENES
 
 pytestmark = pytest.mark.real
 
 
 server = for_each_slurm(lambda version: SlurmServer(version, CONF), kube=None)
+
+
+def resumed(slurm: SlurmServer) -> list[str]:
+    """Resume nodes that are down or drained; return them."""
+    names = [name for name, state in slurm.states().items() if {"DRAIN", "DOWN"} & set(state)]
+    for name in names:
+        with suppress(BedError):  # it came back by itself meanwhile: Slurm refuses
+            slurm.scontrol("update", f"nodename={name}", "state=resume")
+    return names
 
 
 @pytest.fixture
@@ -30,9 +41,7 @@ def jobs(server: SlurmServer) -> Iterator[Jobs]:
     if not slurm.daemons["slurmctld"].running:
         slurm.start_slurmctld()
     jobs.cancel_all()
-    for name, state in slurm.states().items():
-        if {"DRAIN", "DOWN"} & set(state):
-            slurm.scontrol("update", f"nodename={name}", "state=resume")
+    wait_until(lambda: not resumed(slurm), "no node down or drained", deadline_s=20)
     slurm.scontrol("update", "partitionname=one", "state=up")
     for name in ("later", "others"):
         if name in slurm.scontrol("show", "reservation"):
