@@ -87,7 +87,7 @@ async def test_checks_phases_latencies_and_the_last_decisions_are_shown(page: Pa
     for words in (
         "last step 0.1 s ago",
         "12 in Slurm's queue",
-        "6 Pods bound 28 ms, at most 4000 ms",
+        "6 Pods bound 28 ms, at most 4.0 s",
         "12 ms now, 12 ms at most in two minutes",
         "host gpu-1 drained",
         "leads",
