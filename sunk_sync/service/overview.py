@@ -163,9 +163,11 @@ def _hosts(graph: Graph) -> dict[str, int]:
 
 async def _pods(graph: Graph) -> dict[str, int]:
     """Count Pods by phase, some at a time: a Pod that waits costs a look at its jobs."""
-    every, bound = len(graph.workloads.index.key_of_uid), graph.workloads.bound_count()
+    workloads = graph.workloads
+    every, bound = len(workloads.index.key_of_uid), workloads.bound_count()
     counts: Counter[str] = Counter(all=every, waiting=every - bound)
-    for number, uid in enumerate([*graph.workloads.index.key_of_uid] if every > bound else ()):
+    waiting = workloads.index.key_of_uid.keys() - workloads.memory.bound_s.keys()
+    for number, uid in enumerate(waiting):
         if number % PODS_PER_STEP == 0:
             await asyncio.sleep(0)
         counts[phase(graph, uid)] += 1

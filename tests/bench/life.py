@@ -34,14 +34,15 @@ def _measure(servers: Measured, service: Running) -> Iterator[Figure]:
     begun_s = service.cpu_s()
     for step, what in STEPS.items():
         cpu_s = service.cpu_s()
-        yield Figure(f"{what}: time", _step_s(servers, step), "s")
+        yield Figure(f"{what}: time", step_s(servers, step), "s")
         yield Figure(f"{what}: our CPU", service.cpu_s() - cpu_s, "s")
     yield Figure("all together: our CPU", service.cpu_s() - begun_s, "s")
     yield Figure("all together: peak RSS", service.peak_mib(), "MiB", RSS_MAX_MIB)
     yield Figure("longest recent step of the loop", service.longest_step_ms(), "ms")
 
 
-def _step_s(servers: Measured, step: str) -> float:
+def step_s(servers: Measured, step: str) -> float:
+    """Let the servers do a step; return its seconds."""
     answer = servers.ask(step)
     try:
         return float(answer)

@@ -14,12 +14,11 @@ from sunk_sync.core.model.keys import host_key
 from sunk_sync.core.model.outcomes import Done
 from tests.bench.event import event
 from tests.bench.figures import Figure
+from tests.bench.life import FLAGS, STEP_MAX_S, step_s
 from tests.bench.life_servers import TOKEN
-from tests.bench.running import BenchError, Measured, Running
+from tests.bench.running import Measured, Running
 
 HOSTS, PODS = 5_000, 2_000
-STEP_MAX_S = 180
-FLAGS = ("--placeholder", "script", "--hooks-url", "http://127.0.0.1:1")
 PAGES = 3
 SECONDS = 30.0
 SCRAPES = 20
@@ -37,7 +36,7 @@ def watched() -> Iterator[Figure]:
         with Running(kubeconfig, slurm, TOKEN, flags=FLAGS) as service:
             service.settle()
             for step in ("submit", "bind"):
-                _step(servers, step)
+                step_s(servers, step)
             service.wait_idle()
             yield from _pages(service)
             yield from _scrapes(service)
@@ -98,14 +97,6 @@ def _share(service: Running) -> float:
     spent_s = service.cpu_s()
     time.sleep(SECONDS)
     return (service.cpu_s() - spent_s) / SECONDS
-
-
-def _step(servers: Measured, step: str) -> None:
-    answer = servers.ask(step)
-    try:
-        float(answer)
-    except ValueError as error:
-        raise BenchError(f"{step}: not within {STEP_MAX_S} s: {answer}") from error
 
 
 class _Page:
