@@ -13,8 +13,6 @@ from tests.page.served import Served
 
 SIZES = (8, 500, 5000)
 PAINTED = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
-SHOWN = "document.querySelectorAll('#grid button').length"
-ALL_SHOWN_MS = f"{SHOWN} === %d && performance.now()"
 
 
 def looks() -> Iterator[tuple[str, dict[str, int | bool]]]:
@@ -34,9 +32,7 @@ async def main(folder: Path) -> None:
 
 async def picture(opened: Browser, hosts: int, what: str, look: dict[str, int | bool]) -> bytes:
     async with Served(hosts).serve() as served, opened.page() as page:
-        await page.look(**look)  # type: ignore[arg-type]
-        await page.call("Page.navigate", url=served.url)
-        shown_ms = await page.until(ALL_SHOWN_MS % hosts)
+        shown_ms = await served.open_in(page, **look)
         painted_ms = await page.until(PAINTED)
         await asyncio.sleep(2)
         print(f"{what}: first paint {painted_ms:.0f} ms, all hosts {shown_ms:.0f} ms")

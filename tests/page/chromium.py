@@ -5,14 +5,14 @@ import base64
 import contextlib
 import itertools
 import re
-import shutil
 import tempfile
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import aiohttp
 
-COMMAND: Final = "chromium"
+from tests.real.testbed.cache import BROWSER
+
 FLAGS: Final = (
     "--headless=new",
     "--no-sandbox",  # the tests run as root
@@ -151,7 +151,7 @@ class Browser:
 async def browser() -> AsyncIterator[Browser]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         process = await asyncio.create_subprocess_exec(
-            *("setpriv", "--pdeathsig", "KILL", COMMAND, *FLAGS),
+            *("setpriv", "--pdeathsig", "KILL", BROWSER, *FLAGS),
             f"--user-data-dir={folder}",
             "about:blank",
             stderr=asyncio.subprocess.PIPE,
@@ -173,8 +173,4 @@ async def _address(process: asyncio.subprocess.Process) -> str:
         said.append(line.decode(errors="replace"))
         if found := re.search(r"DevTools listening on ws://([^/]+)/", said[-1]):
             return found[1]
-    raise AssertionError(f"{COMMAND} ended: {''.join(said[-5:])}")
-
-
-def is_there() -> bool:
-    return shutil.which(COMMAND) is not None
+    raise AssertionError(f"{BROWSER} ended: {''.join(said[-5:])}")

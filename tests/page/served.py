@@ -12,7 +12,9 @@ from sunk_sync.server.operators import Operators, PauseOrder, Questions
 from sunk_sync.service.overview import Status
 from sunk_sync.settings.types import Address
 from sunk_sync.telemetry.latencies import Latency
+from tests.page.chromium import Page
 
+SHOWN: Final = "document.querySelectorAll('#grid button').length"
 STATES: Final[tuple[HostState, ...]] = (
     *("busy",) * 12,
     *("idle",) * 5,
@@ -48,6 +50,12 @@ class Served:
     @property
     def url(self) -> str:
         return f"http://{self.address}/"
+
+    async def open_in(self, page: Page, **looks: int | bool) -> float:
+        """Load the page and wait until all hosts are there; return its milliseconds since."""
+        await page.look(**looks)  # type: ignore[arg-type]
+        await page.call("Page.navigate", url=self.url)
+        return float(await page.until(f"{SHOWN} === {len(self.states)} && performance.now()"))
 
     def _explain(self, kind: str, name: str) -> Any:
         self.asked.append((kind, name))

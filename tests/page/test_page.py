@@ -3,24 +3,23 @@
 import pytest
 
 from tests.page.chromium import Page
-from tests.page.served import Served
+from tests.page.served import SHOWN, Served
 
 pytestmark = pytest.mark.real
 FEW, MANY = 23, 5000
-SHOWN = "document.querySelectorAll('#grid button').length"
+TOLD = "document.getElementById('told').open"
 FRAME_S = 0.1
 
 
-async def opened(page: Page, served: Served, **looks: int | bool) -> None:
-    """Load the page and wait until all hosts are there."""
-    await page.look(**looks)  # type: ignore[arg-type]
-    await page.call("Page.navigate", url=served.url)
-    await page.until(f"document.querySelectorAll && {SHOWN} === {len(served.states)}")
+async def click_host(page: Page) -> None:
+    """Click on a host, and wait until the page explains it."""
+    await page.evaluate("document.querySelector('[data-name=gpu-3]').click()")
+    await page.until(TOLD)
 
 
 async def test_each_host_is_a_tile_with_its_state_in_words_and_a_letter(page: Page) -> None:
     async with Served(FEW).serve() as served:
-        await opened(page, served)
+        await served.open_in(page)
         titles = await page.evaluate(
             "[...document.querySelectorAll('#grid button')].map(b => [b.title, b.textContent])"
         )
@@ -35,7 +34,7 @@ async def test_a_host_that_changes_changes_its_tile_and_one_that_is_gone_leaves(
     page: Page,
 ) -> None:
     async with Served(FEW).serve() as served:
-        await opened(page, served)
+        await served.open_in(page)
         served.states["gpu-0"] = "down"
         del served.states["gpu-1"]
         await page.until("document.querySelector('[data-name=gpu-0]').className === 'down'")
@@ -44,35 +43,34 @@ async def test_a_host_that_changes_changes_its_tile_and_one_that_is_gone_leaves(
 
 async def test_a_click_explains_the_host_and_its_text_is_no_html(page: Page) -> None:
     async with Served(FEW).serve() as served:
-        await opened(page, served)
-        await page.evaluate("document.querySelector('[data-name=gpu-3]').click()")
-        await page.until("document.getElementById('told').open")
+        await served.open_in(page)
+        await click_host(page)
         text = await page.evaluate("document.getElementById('text').innerText")
         assert text == "host gpu-3: <b>in sync</b>"
         await page.press("Escape")
-        await page.until("!document.getElementById('told').open")
+        await page.until(f"!{TOLD}")
 
 
 async def test_it_works_without_a_mouse(page: Page) -> None:
     async with Served(FEW).serve() as served:
-        await opened(page, served)
+        await served.open_in(page)
         await page.press("Tab")
         await page.write("default/train-1")
         await page.press("Enter")
-        await page.until("document.getElementById('told').open")
+        await page.until(TOLD)
         assert served.asked == [("pod", "default/train-1")]
         await page.press("Escape")
         await page.evaluate("document.querySelector('[data-name=gpu-3]').focus()")
         await page.press("ArrowRight")
         assert await page.evaluate("document.activeElement.dataset.name") == "gpu-4"
         await page.press("Enter")
-        await page.until("document.getElementById('told').open")
+        await page.until(TOLD)
         assert served.asked[-1] == ("host", "gpu-4")
 
 
 async def test_a_search_marks_the_hosts_that_match(page: Page) -> None:
     async with Served(FEW).serve() as served:
-        await opened(page, served)
+        await served.open_in(page)
         await page.evaluate("document.getElementById('name').focus()")
         await page.write("gpu-1")
         found = await page.evaluate("document.querySelectorAll('#grid .found').length")
@@ -81,7 +79,7 @@ async def test_a_search_marks_the_hosts_that_match(page: Page) -> None:
 
 async def test_checks_phases_latencies_and_the_last_decisions_are_shown(page: Page) -> None:
     async with Served(FEW).serve() as served:
-        await opened(page, served)
+        await served.open_in(page)
         await page.until("document.getElementById('took').rows.length === 3")
         text = await page.evaluate("document.body.innerText.replaceAll('\\t', ' ')")
     for words in (
@@ -97,7 +95,7 @@ async def test_checks_phases_latencies_and_the_last_decisions_are_shown(page: Pa
 
 async def test_without_the_service_the_page_says_so(page: Page) -> None:
     async with Served(FEW).serve() as served:
-        await opened(page, served)
+        await served.open_in(page)
     await page.until("document.getElementById('lost').textContent.includes('no connection')")
     await page.call("Page.navigate", url="about:blank")  # it would go on trying
     page.errors.clear()
@@ -105,23 +103,22 @@ async def test_without_the_service_the_page_says_so(page: Page) -> None:
 
 async def test_it_asks_nobody_else(page: Page) -> None:
     async with Served(FEW).serve() as served:
-        await opened(page, served)
-        await page.evaluate("document.querySelector('[data-name=gpu-3]').click()")
-        await page.until("document.getElementById('told').open")
+        await served.open_in(page)
+        await click_host(page)
         assert {url for url in page.requests if not url.startswith(served.url)} == set()
 
 
 @pytest.mark.parametrize("hosts", [8, MANY])
 async def test_on_a_phone_nothing_is_cut_off(page: Page, hosts: int) -> None:
     async with Served(hosts).serve() as served:
-        await opened(page, served, width=360, height=740)
+        await served.open_in(page, width=360, height=740)
         assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 async def test_it_follows_the_dark_mode_of_the_system(page: Page) -> None:
     colour = "getComputedStyle(document.body).backgroundColor"
     async with Served(FEW).serve() as served:
-        await opened(page, served)
+        await served.open_in(page)
         assert await page.evaluate(colour) == "rgb(255, 255, 255)"
         await page.look(dark=True)
         assert await page.evaluate(colour) == "rgb(20, 23, 26)"
@@ -130,7 +127,7 @@ async def test_it_follows_the_dark_mode_of_the_system(page: Page) -> None:
 async def test_five_thousand_hosts_are_fluent(page: Page) -> None:
     """A change of a tenth of them takes less than a frame that a person would notice."""
     async with Served(MANY).serve() as served:
-        await opened(page, served)
+        await served.open_in(page)
         await page.evaluate(
             "window.took = []; const before = show;"
             "show = (...all) => { const at = performance.now(); before(...all);"

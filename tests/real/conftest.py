@@ -13,8 +13,14 @@ import pytest
 from tests.real.service import Service
 from tests.real.stage import Host, Stage
 from tests.real.testbed import Bed, KubeServer, SlurmServer
-from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES, chart_tools, promtool
-from tests.real.testbed.requirements import why_not, why_not_built, why_not_image
+from tests.real.testbed.cache import (
+    BROWSER,
+    KUBE_DEFAULT,
+    SLURM_SUITES,
+    chart_tools,
+    promtool,
+)
+from tests.real.testbed.requirements import why_not, why_not_built, why_not_command, why_not_image
 from tests.real.testbed.sandbox import sweep
 from tests.real.workloads import PodStage
 
@@ -44,6 +50,11 @@ def require_podman() -> None:
     sweep()
 
 
+def require_chromium() -> None:
+    """Skip if the status page cannot be opened in a browser; in CI fail instead."""
+    _skip(why_not_command(BROWSER))
+
+
 def _skip(reason: str | None) -> None:
     if reason and os.environ.get("CI"):
         pytest.fail(reason)
@@ -59,43 +70,37 @@ def kube() -> Iterator[KubeServer]:
 
 
 def for_each_slurm(
-    start: Callable[[str], AbstractContextManager[Any]],
+    start: Callable[..., AbstractContextManager[Any]],
     *,
     scope: Literal["session", "module", "function"] = "module",
     kube: str | None = KUBE_DEFAULT,
 ) -> Any:
-    """Make a fixture of what `start` opens, once for each version of Slurm."""
+    """Make a fixture of what `start` opens, once for each version of Slurm.
+
+    A stage has as many hosts as its test module says: STAGE_HOSTS, STAGE_CROWD.
+    """
 
     @pytest.fixture(scope=scope, params=SLURM_SUITES)
     def started(request: pytest.FixtureRequest) -> Iterator[Any]:
         require(kube=kube, slurm=request.param)
-        with start(request.param) as made:
+        with start(request.param, **_size(start, request.module)) as made:
             yield made
 
     return started
+
+
+def _size(start: object, module: Any) -> dict[str, int]:
+    if not (isinstance(start, type) and issubclass(start, Stage)):
+        return {}
+    names = {"hosts": "STAGE_HOSTS", "crowd": "STAGE_CROWD"}
+    return {key: getattr(module, name) for key, name in names.items() if hasattr(module, name)}
 
 
 slurm = for_each_slurm(SlurmServer, kube=None)
 bed = for_each_slurm(lambda version: Bed.start(slurm=version))
-
-
-def for_each_stage(kind: type[Stage]) -> Any:
-    """Make a fixture of a stage, with as many hosts as the test module says."""
-
-    @pytest.fixture(scope="module", params=SLURM_SUITES)
-    def started(request: pytest.FixtureRequest) -> Iterator[Stage]:
-        require(slurm=request.param, kube=KUBE_DEFAULT)
-        hosts = getattr(request.module, "STAGE_HOSTS", None)
-        crowd = getattr(request.module, "STAGE_CROWD", 0)
-        with kind(request.param, hosts=hosts, crowd=crowd) as made:
-            yield made
-
-    return started
-
-
-stage = for_each_stage(Stage)
+stage = for_each_slurm(Stage)
 """Many hosts with the permissions of the manifests."""
-pods = for_each_stage(PodStage)
+pods = for_each_slurm(PodStage)
 """Many hosts for workload Pods."""
 
 

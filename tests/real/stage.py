@@ -233,11 +233,9 @@ def prefixed(annotations: Mapping[str, Text]) -> dict[str, Text]:
 class Stage(Closing):
     """`serve` starts the one service, `take` returns an unused host."""
 
-    hosts = HOSTS
-
-    def __init__(self, slurm: str, *, hosts: int | None = None, crowd: int = 0) -> None:
+    def __init__(self, slurm: str, *, hosts: int = HOSTS, crowd: int = 0) -> None:
         """`crowd`: hosts without a slurmd, for operations on many at once; tests reuse them."""
-        self.hosts = self.hosts if hosts is None else hosts
+        self.hosts = hosts
         self.crowd_size = crowd
         conf = self.conf()
         self.bed = Bed.start(slurm=slurm, conf=conf)

@@ -41,14 +41,11 @@ ALERTS = CHART / "files" / "alerts.yaml"
 SETTINGS = {"max_drains_per_minute": "2"}
 SETTLE_S = 2.0
 """Writes that belong to no fault are done by then."""
+HOSTS = 14
 LINES = 6
 SCRAPES_S = 10.0
 OMITTED = re.compile("_bucket|_expiry_|loop_longest")
 """Series that promtool need not know: its clock begins in 1970, and a test machine is slow."""
-
-
-class Small(PodStage):
-    hosts = 14
 
 
 class Seen(NamedTuple):
@@ -344,7 +341,7 @@ said at that moment, cut after {lines} lines of the log. [alerts.md](alerts.md) 
 
 
 def record(version: str) -> str:
-    with Small(version) as stage:
+    with PodStage(version, hosts=HOSTS) as stage:
         scene = Scene(stage)
         page = Page(scene)
         for number, (title, what, fault) in enumerate(FAULTS, 1):

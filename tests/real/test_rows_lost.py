@@ -24,14 +24,10 @@ WITHIN_S = 90
 """Two listings more than a minute apart, both started after the loss."""
 
 
+HOSTS = 3
+"""Of the test bed of one policy."""
 ONE_BY_ONE = threading.Lock()
 """Starting two test beds at once is slower than one after the other."""
-
-
-class Small(PodStage):
-    """A test bed for one policy."""
-
-    hosts = 3
 
 
 @dataclass
@@ -62,7 +58,7 @@ class Loss:
 def lose(version: str, policy: str) -> Loss:
     """Cause the loss with this policy; watch it while other losses start."""
     with ONE_BY_ONE:
-        pods = Small(version)
+        pods = PodStage(version, hosts=HOSTS)
         try:
             loss = _lose(pods, policy)
         except BaseException:
@@ -75,7 +71,7 @@ def _lose(pods: PodStage, policy: str) -> Loss:
     """Bind two Pods, then kill slurmctld and delete its state."""
     # With the gate placeholders are allocations, and no slurmd reports a script of theirs.
     service = pods.serve(gate="on", lost_job=policy, max_pod_ends_per_minute="1")
-    hosts = [pods.take() for _ in range(3)]
+    hosts = [pods.take() for _ in range(HOSTS)]
     loads = [pods.load(host) for host in hosts[:2]]
     numbers = [load.until_bound() for load in loads]
     slurm = pods.bed.slurm

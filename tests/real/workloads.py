@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from tests.real.service import NAMESPACE
-from tests.real.stage import Host, Stage, annotation, eventually, prefixed
+from tests.real.stage import HOSTS, Host, Stage, annotation, eventually, prefixed
 from tests.real.testbed import Bed, SlurmConf, kube_objects
 from tests.real.testbed.ports import Ports
 from tests.real.testbed.rest import RestError
@@ -180,7 +180,7 @@ class Load:
 class PodStage(Stage):
     """A stage for Pods: `load` creates one, `serve` starts the service that schedules them."""
 
-    def __init__(self, slurm: str, *, hosts: int | None = None, crowd: int = 0) -> None:
+    def __init__(self, slurm: str, *, hosts: int = HOSTS, crowd: int = 0) -> None:
         self._ports = Ports()
         port = self._ports.take()
         super().__init__(slurm, hosts=hosts, crowd=crowd)

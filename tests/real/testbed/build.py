@@ -23,7 +23,6 @@ OLDEST_GO = (1, 21)
 # An older debootstrap does not know the newer suites, so the script is named.
 DEBOOTSTRAP_SCRIPT = "/usr/share/debootstrap/scripts/sid"
 IMAGE_BASE_FILE = "base.tar"
-BROWSER = ("chromium", "status page")
 VERSION_FILE = "VERSION"
 
 Job = tuple[Artifact, Callable[[Path], None]]
@@ -216,7 +215,8 @@ def _first_line(*argv: str | Path) -> str:
 
 def _try_commands(progress: Progress) -> None:
     """Install what builds and runs the image, and a browser; the servers need none of them."""
-    for command, what in (*((one, "image") for one in cache.IMAGE_COMMANDS), BROWSER):
+    tests_of = {**dict.fromkeys(cache.IMAGE_COMMANDS, "image"), cache.BROWSER: "status page"}
+    for command, what in tests_of.items():
         try:
             debian.require_command(command, command, progress)
         except CannotRunError as error:

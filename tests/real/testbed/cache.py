@@ -38,6 +38,7 @@ cd "$1" && apt-get download prometheus && dpkg-deb --extract prometheus_*.deb ro
 mv root/usr/bin/promtool . && rm -r root prometheus_*.deb
 """
 IMAGE_COMMANDS = ("podman", "runc")
+BROWSER = "chromium"
 # A stand-in for the image python:3.13-slim: the same Debian and Python, with pip, not compiled.
 IMAGE_BASE_SUITE = "trixie"
 IMAGE_BASE_PACKAGES = "ca-certificates,python3,python3-venv"

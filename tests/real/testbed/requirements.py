@@ -41,10 +41,15 @@ def why_not(
 
 def why_not_image() -> str | None:
     """Return why the image cannot be built and run here, or None if it can."""
-    for command in cache.IMAGE_COMMANDS:
-        if shutil.which(command) is None:
-            return f"{command} is missing: make testbed (or apt-get install {command})"
-    return why_not_run() or why_not_built([cache.image_base()])
+    missing = next(filter(None, map(why_not_command, cache.IMAGE_COMMANDS)), None)
+    return missing or why_not_run() or why_not_built([cache.image_base()])
+
+
+def why_not_command(command: str) -> str | None:
+    """Return why a command that `make testbed` installs cannot run here, or None if it can."""
+    if shutil.which(command) is None:
+        return f"{command} is missing: make testbed (or apt-get install {command})"
+    return None
 
 
 def why_not_run() -> str | None:
