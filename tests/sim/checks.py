@@ -383,11 +383,10 @@ class Checks:
         marked = {(mark["namespace"], mark["pod"], mark["uid"])} if mark.get("pod") else set()
         return self._pods[now.name] | marked
 
-    def last_told(self, slurm_node: str) -> tuple[str, str, str] | None:
-        """Return the slurmd Pod of this Slurm node that the current life read last."""
+    def told_pods(self, slurm_node: str) -> list[tuple[str, str, str]]:
+        """Return the slurmd Pods of this Slurm node that the current life read."""
         told = self._reads[self._leader].told
-        shown = [pod for pod in self._pods[slurm_node] if pod[2] in told]
-        return max(shown, key=lambda pod: told[pod[2]], default=None)
+        return [pod for pod in self._pods[slurm_node] if pod[2] in told]
 
     def _nodes_of(self, now: Row) -> set[str]:
         mark = mark_of(now.comment)

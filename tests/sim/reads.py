@@ -2,7 +2,9 @@
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from json import JSONDecodeError, JSONDecoder
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -54,6 +56,18 @@ class Absence(Struct, frozen=True, kw_only=True):
     taken_s: float
 
 
+def whole_records(body: bytes, *, of: str) -> Iterator[dict[str, Any]]:
+    """Yield the complete records of the list `of` in an answer that broke off."""
+    text = body.decode(errors="replace").partition(f'"{of}":[')[2]
+    while text.startswith("{"):
+        try:
+            record, end = JSONDecoder().raw_decode(text)
+        except JSONDecodeError:
+            return
+        yield record
+        text = text[end:].removeprefix(",")
+
+
 class Reads:
     """The evidence of one process. A new process has none."""
 
@@ -66,9 +80,8 @@ class Reads:
         """Kind, namespace, name → answers to reads by name."""
         self.listed: set[str] = set()
         """Sources with a complete listing: nodes, slurmd_pods, slurm_nodes."""
-        self.told: dict[str, int] = {}
-        """UID of a slurmd Pod → number of the last line or page that showed it."""
-        self._showings = 0
+        self.told: set[str] = set()
+        """UIDs of Pods that some line or page showed."""
         self._ended: deque[tuple[float, float]] = deque(maxlen=KEPT)
         """When each read or write by name was sent and ended, with or without success."""
         self._rows: dict[int, dict[str, Row]] = {}
@@ -111,9 +124,9 @@ class Reads:
         if exchange.process is not self._process or rows is None:
             return
         exchange.taken_s = self._worlds.now_s
-        for name, row in rows.items():
-            if b'"name":"%s"' % name.encode() in body:
-                self._note(name, exchange, row, by_name=False)
+        for record in whole_records(body, of="nodes"):
+            if record["name"] in rows:
+                self._note(record["name"], exchange, rows[record["name"]], by_name=False)
 
     def _take_slurm(self, exchange: Exchange, answer: Answer) -> None:
         rows = self._rows.pop(exchange.number, None)
@@ -179,9 +192,7 @@ class Reads:
             return
         for body in bodies:
             if b'"DELETED"' not in body[:20]:
-                for uid in _uids(body):
-                    self._showings += 1
-                    self.told[uid.decode()] = self._showings
+                self.told.update(uid.decode() for uid in _uids(body))
 
     def _end_listing(self, path: str, query: object) -> None:
         if path == NODES:

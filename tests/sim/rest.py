@@ -5,7 +5,7 @@ no other object that claims one of these. In a quiet cluster these are almost al
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -22,8 +22,8 @@ from tests.sim.worlds import Worlds
 SEEN_ONCE = ("k8s: pod terminated", "k8s: node gone")
 NOT_SAID = "(no reason given)"
 
-Memory = Callable[[str], tuple[str, str, str] | None]
-"""Slurm node → namespace, name and UID of its slurmd Pod that the service read last."""
+Memory = Callable[[str], Sequence[tuple[str, str, str]]]
+"""Slurm node → namespace, name and UID of each of its slurmd Pods that the service read."""
 
 
 class Host(Struct, kw_only=True):
@@ -99,12 +99,13 @@ class Picture:
         return Host(row=row, pod=pod, node=node)
 
     def lives_another(self, slurm_node: str, uid: str) -> bool:
-        """Whether the service read another Pod last, and that Pod still exists."""
-        shown = self.memory(slurm_node)
-        if shown is None or shown[2] == uid:
-            return False
-        pod = self.all_pods.get(shown[:2])
-        return pod is not None and pod["metadata"]["uid"] == shown[2]
+        """Whether the service read another Pod of this Slurm node that still exists."""
+        others = [pod for pod in self.memory(slurm_node) if pod[2] != uid]
+        living = [self.all_pods.get((namespace, name)) for namespace, name, _ in others]
+        return any(
+            pod is not None and pod["metadata"]["uid"] == other
+            for pod, (_, _, other) in zip(living, others, strict=True)
+        )
 
     def pods_on(self, name: str) -> list[Object]:
         """Return the slurmd Pods bound to a Node of this name."""
@@ -127,7 +128,7 @@ def _rivals(worlds: Worlds, picture: Picture) -> Iterator[str]:
 
 def clear_hosts(worlds: Worlds, settings: Settings) -> tuple[int, int]:
     """Return the number of hosts with a clear identity, and of all."""
-    picture = Picture(worlds, settings, lambda _: None)
+    picture = Picture(worlds, settings, lambda _: ())
     return sum(1 for _ in picture.hosts()), len(picture.rows)
 
 

@@ -166,7 +166,7 @@ class Run:
             return ["jobs are still ending"]
         if held := [words for words in self.life.pending() if "is held back" in words]:
             return held
-        return unrest(self.worlds, self.settings, self.checks.last_told) or self.life.unfinished()
+        return unrest(self.worlds, self.settings, self.checks.told_pods) or self.life.unfinished()
 
     async def _stay_at_rest(self) -> None:
         """Check that nothing is wanted and that quiet minutes cause no write."""

@@ -199,7 +199,7 @@ class Stage:
         return picture(self.worlds)
 
     def _unrest(self) -> list[str]:
-        return unrest(self.worlds, self.settings, self.checks.last_told)
+        return unrest(self.worlds, self.settings, self.checks.told_pods)
 
     async def _sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -37,7 +37,7 @@ def test_a_later_pod_that_is_gone_counts_as_gone_S7() -> None:
 def test_without_the_later_pod_the_mark_requires_the_drain_S7(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Checks, "last_told", lambda *_: None)
+    monkeypatch.setattr(Checks, "told_pods", lambda *_: ())
     with pytest.raises(BrokenPromiseError, match="pod terminated"):
         _play(n1=None)
 

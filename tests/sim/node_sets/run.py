@@ -156,7 +156,7 @@ class NodeSetRun:
         if any(job.ending for job in self.worlds.slurm.jobs.values()):
             return ["jobs are still ending"]
         found = node_set_unrest(self.worlds, Expected())
-        found += unrest(self.worlds, self.settings, self.host_checks.last_told)
+        found += unrest(self.worlds, self.settings, self.host_checks.told_pods)
         return found or self.life.unfinished()
 
     async def _stay_at_rest(self) -> None:

@@ -1,8 +1,7 @@
 """The answers about jobs that one process got: the evidence for its bindings."""
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping
-from json import JSONDecodeError, JSONDecoder
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -10,6 +9,7 @@ from msgspec import Struct
 
 from sunk_sync.embedded.slurm.model.job import Job
 from sunk_sync.embedded.wire import Answer
+from tests.sim.reads import whole_records
 from tests.sim.wire import Exchange
 from tests.sim.workloads.truth import is_live, spelled, workloads_of
 from tests.sim.worlds import Worlds
@@ -118,7 +118,7 @@ class Evidence:
         if rows is None or exchange.writes or not tail.isdecimal():
             return
         exchange.taken_s = self._worlds.now_s
-        for number in _whole_records(body):
+        for number in [record["job_id"] for record in whole_records(body, of="jobs")]:
             if number in rows:
                 self._note(number, exchange, rows[number], what="sibling")
 
@@ -143,18 +143,6 @@ class Evidence:
                 self.ends -= _named(job)  # slurmctld has forgotten the end
         elif what == "job" and job.nodes:
             self.ends |= _named(job)
-
-
-def _whole_records(body: bytes) -> Iterator[int]:
-    """Yield the ids of the complete records in an answer that broke off."""
-    text = body.decode(errors="replace").partition('"jobs":[')[2]
-    while text.startswith("{"):
-        try:
-            record, end = JSONDecoder().raw_decode(text)
-        except JSONDecodeError:
-            return
-        yield record["job_id"]
-        text = text[end:].removeprefix(",")
 
 
 def _named(job: Job) -> set[tuple[str, str]]:

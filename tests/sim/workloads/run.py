@@ -187,6 +187,7 @@ class WorkloadRun:
             await self._come_to_rest()
             sent, changes = self._sent(), self.history.counts["changes by others"]
             await self._sleep(QUIET_S)
+            await self._come_to_rest()  # Slurm may be about to refuse a submission again (P10)
             if (self._sent(), self.history.counts["changes by others"]) == (sent, changes):
                 break
         if self._sent() != sent:
