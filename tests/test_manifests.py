@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from sunk_sync.core.model.user_policy import Rules
-from sunk_sync.kube.rbac import ALL_PODS, LOCKED_PODS, PERMISSIONS
+from sunk_sync.kube.rbac import ALL_NAMESPACES, ALL_PODS, LOCKED_PODS, PERMISSIONS
 from sunk_sync.kube.write.hooks_key import secret_name
 from sunk_sync.settings.model import Settings
 from sunk_sync.settings.sources import CONFIG_VARIABLE, load
@@ -119,6 +119,13 @@ def test_the_watch_of_all_pods_has_a_role_of_its_own_P28() -> None:
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     (main,) = of_kind("ClusterRoleBinding")
     assert binding["subjects"] == main["subjects"]
+
+
+def test_the_watch_of_namespaces_has_a_role_of_its_own_P5() -> None:
+    text = (FOLDER.parent / "namespaces" / "roles.yaml").read_text(encoding="utf-8")
+    role, _ = yaml.safe_load_all(text)
+    (rule,) = role["rules"]
+    assert (rule["resources"], rule["verbs"]) == ([ALL_NAMESPACES.resource], ["list", "watch"])
 
 
 def test_the_lock_has_a_role_of_its_own_L1() -> None:

@@ -148,8 +148,9 @@ def _rules() -> Iterator[str]:
 
 
 def _ids() -> Iterator[str]:
-    """A member of a gang that names no user may get that of another member."""
-    left_open = "variables.is_gang && variables.user_id == ''"
+    """A Pod that names no user may get that of another member of its gang, or of its Namespace."""
+    own = "'true' in variables.rules['namespace-defaults']"
+    left_open = f"(variables.is_gang || {own}) && variables.user_id == ''"
     user, group = "variables.user", "variables.group_id"
     same = f"{_digits(user)} && int({group}) == int({user})"
     default = f"{group} in variables.rules['default-group']"
@@ -160,7 +161,8 @@ def _ids() -> Iterator[str]:
         allowed_by="users",
     )
     yield _refusal(
-        f"{left_open} || !{_digits(group)} || ({same}) || {default} || {_is_in('groups', group)}",
+        f"{left_open} || {own} || !{_digits(group)} || ({same}) || {default}"
+        f" || {_is_in('groups', group)}",
         f"run jobs as group ' + {group} + '",
         rule=f"' + (int({group}) == 0 ? 'root' : 'groups') + '",
         allowed_by="groups",

@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from sunk_sync.cli.flags import ABOUT, About
-from sunk_sync.kube.rbac import ALL_PODS, LOCKED_PODS, PERMISSIONS, Permission
+from sunk_sync.kube.rbac import ALL_NAMESPACES, ALL_PODS, LOCKED_PODS, PERMISSIONS, Permission
 from sunk_sync.settings.model import key_of
 from tools import admission
 
@@ -62,7 +62,7 @@ OBJECT_NAME = '{{ include "sunk-sync.objectName" . }}'
 def rules() -> str:
     """Return `_rules.tpl`: one template for each place and component."""
     parts = ["{{/* Made by `python -m tools.chart` from sunk_sync/kube/rbac.py. Do not edit. */}}"]
-    optional = {"all-pods": [ALL_PODS], "lock": [LOCKED_PODS]}
+    optional = {"all-pods": [ALL_PODS], "lock": [LOCKED_PODS], "namespaces": [ALL_NAMESPACES]}
     for name, permissions in {**_roles(), **optional}.items():
         body = "\n".join(line for rule in _merged(permissions) for line in _rule(rule))
         parts.append(f'{{{{- define "sunk-sync.rules.{name}" -}}}}\n{body}\n{{{{- end }}}}')
@@ -155,6 +155,7 @@ the names of SUNK's chart have the same meaning: `syncer.enabled`, `scheduler.en
 | `scheduler.enabled: false` | nothing that binds, ends or annotates workload Pods |
 | `scheduler.enabled: false`, `nodesets.enabled: false` | no hooks key |
 | `scheduler.watchAllPods: true` | list and watch of every Pod |
+| `scheduler.userPolicy` with a rule `namespace-defaults` | list and watch of every Namespace |
 | `lock.enabled: true` | list of every Pod |
 | `nodesets.enabled: true` | create and delete Pods where slurmd Pods are; NodeSets there |
 | any | a ClusterRole for Nodes, Roles for slurmd Pods, and Events in the namespace `default` |

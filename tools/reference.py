@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sunk_sync.cli.flags import ABOUT, About
 from sunk_sync.core.model.job_description import SETTINGS, Form
-from sunk_sync.kube.rbac import ALL_PODS, LOCKED_PODS, PERMISSIONS
+from sunk_sync.kube.rbac import ALL_NAMESPACES, ALL_PODS, LOCKED_PODS, PERMISSIONS
 from sunk_sync.settings.model import flag_of, key_of, variable_of
 from sunk_sync.telemetry.metrics import SPECS
 from tests.real.permissions.claims import LOCKED, WITHOUT
@@ -67,7 +67,7 @@ def annotations() -> Iterable[str]:
 def permissions() -> Iterable[str]:
     yield "| where | resource | verb | why | fails without it |"
     yield "|---|---|---|---|---|"
-    for one in (*PERMISSIONS, ALL_PODS):
+    for one in (*PERMISSIONS, ALL_PODS, ALL_NAMESPACES):
         for verb, why in one.verbs:
             claim = WITHOUT[one.where, one.spelled, verb]
             yield f"| {one.where} | `{one.spelled}` | {verb} | {_cell(why)} | {claim} |"

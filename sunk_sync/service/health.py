@@ -7,7 +7,14 @@ from collections.abc import Callable, Sequence
 
 from sunk_sync.controller.loop import Loop
 from sunk_sync.core.alarms import kept_jobs
-from sunk_sync.core.model.facts import NEEDED, NODE_SETS, OTHER_PODS, SOURCES, Source
+from sunk_sync.core.model.facts import (
+    NAMESPACES,
+    NEEDED,
+    NODE_SETS,
+    OTHER_PODS,
+    SOURCES,
+    Source,
+)
 from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.core.rules.cluster.selector import selects_too_little
 from sunk_sync.kube.read.selection import COLLECTIONS
@@ -64,7 +71,11 @@ class Health:
         """Return the sources that sunk-sync reads; jobs only if it schedules Pods."""
         assert self.reconciler is not None
         chosen = self.reconciler.graph.configuration
-        read = {OTHER_PODS: chosen.watch_all_pods, NODE_SETS: chosen.node_sets}
+        read = {
+            OTHER_PODS: chosen.watch_all_pods,
+            NODE_SETS: chosen.node_sets,
+            NAMESPACES: chosen.reads_namespaces,
+        }
         others = [source for source, is_read in read.items() if is_read]
         return [*(one for one in SOURCES if chosen.scheduler or one != "jobs"), *others]
 

@@ -10,7 +10,7 @@ from tests.chart.helm import Values
 SCHEDULER = "slurm-slurm"
 VALUES: Values = {
     "scheduler": {
-        "scope": {"namespaces": "team-a, team-b, team-c, team-d"},
+        "scope": {"namespaces": "team-a, team-b, team-c, team-d, team-e"},
         "userPolicy": {
             "team-a": {
                 "default-user": 1001,
@@ -28,6 +28,7 @@ VALUES: Values = {
             },
             "team-b": [1002, "3000000-3999999"],
             "team-c": {"users": "*", "max-priority": 4294967293, "required-nodes": True},
+            "team-e": {"users": "5-9", "accounts": "games", "namespace-defaults": True},
             "*": {"root": True},
         },
     },
@@ -153,6 +154,13 @@ OTHERS = {
     "nodes allowed": Case({"user-id": "1", "required-nodes": "n1"}, namespace="team-c"),
     "a member of a gang leaves its user to another": Case(GANG, namespace="team-d"),
     "a member of a gang with a foreign user": Case(GANG | {"user-id": "9"}, "rule users", "team-d"),
+    "a user where the namespace names one": Case({"user-id": "5"}, namespace="team-e"),
+    "a foreign user where the namespace names one": Case(
+        {"user-id": "4"}, "rule users of team-e", "team-e"
+    ),
+    "a foreign account where the namespace names one": Case(
+        {"user-id": "5", "account": "chess"}, "rule accounts of team-e", "team-e"
+    ),
     "no requests": Case({}, "requests must be above 0", spec=containers({})),
     "no memory": Case({}, "requests must be above 0", spec=containers({"cpu": "1"})),
     "no CPU": Case({}, "requests must be above 0", spec=containers({"memory": "1Gi"})),

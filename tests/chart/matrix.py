@@ -43,6 +43,12 @@ MATRIX: dict[str, Values] = {
     "the kind alone": {"nodesets": {"enabled": False, "crd": {"create": True}}},
     "all Pods": {"scheduler": {"watchAllPods": True}},
     "all Pods, cluster scope": {"scheduler": {"watchAllPods": True, "scope": {"type": "cluster"}}},
+    "defaults of Namespaces": {
+        "scheduler": {"userPolicy": {"*": {"users": "1-9", "namespace-defaults": True}}}
+    },
+    "defaults of Namespaces, switched off": {
+        "scheduler": {"userPolicy": {"team-a": {"users": "1-9", "namespace-defaults": False}}}
+    },
     "lock": {"lock": {"enabled": True}},
     "lock, all Pods": {"lock": {"enabled": True}, "scheduler": {"watchAllPods": True}},
     "alerts and dashboards": {

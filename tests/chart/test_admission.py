@@ -44,7 +44,7 @@ def ruled(
 ) -> Iterator[Configuration]:
     """The policy is on the server; return the configuration of sunk-sync with the same values."""
     folder = tmp_path_factory.mktemp("admission")
-    for name in ("team-a", "team-b", "team-c", "team-d", "elsewhere"):
+    for name in ("team-a", "team-b", "team-c", "team-d", "team-e", "elsewhere"):
         kube.ensure_namespace(name)
     objects = helm.objects(VALUES)
     put(kube, objects, folder)

@@ -12,6 +12,7 @@ from sunk_sync.core.model.calls import CallEnded, GateCall
 from sunk_sync.core.model.facts import (
     BindTried,
     Lost,
+    Namespace,
     Observed,
     Paused,
     Row,
@@ -26,6 +27,7 @@ from sunk_sync.core.model.node_set_actions import RequeueJobs
 from sunk_sync.core.model.node_set_answers import RequeueTried
 from sunk_sync.core.model.pod_spec import Offer
 from sunk_sync.core.model.topology_file import AnswerTopology, TopologyReport
+from sunk_sync.core.model.user_policy import NamespaceDefaults, Rules, UserPolicy
 from tests.core.checks import check_oracle
 from tests.kit.build import (
     OFFER,
@@ -321,6 +323,17 @@ def an_operator_pauses_all_writes() -> None:
     assert core.decided(CLUSTER).wants
 
 
+def a_namespace_names_another_default() -> None:
+    rules = Rules(users=((1, 9),), namespace_defaults=True)
+    policy = UserPolicy((("*", rules),))
+    team = Namespace("ns", "u1", NamespaceDefaults(user="1"))
+    core = two_hosts(POD, team, namespace_rules=policy, reads_namespaces=True)
+    assert core.workload_wants(POD, SubmitJob)
+    core.see(Namespace("ns", "u1", NamespaceDefaults(user="99")))
+    check(core)
+    assert not core.workload_wants(POD, SubmitJob)
+
+
 GRAPH_EDGES: dict[str, Callable[[], None]] = {
     "slurmd_pod_changed:self.keys.mark_each(self._workload_edges.hosts_changed())": (
         slurmd_asks_for_more
@@ -360,6 +373,8 @@ GRAPH_EDGES: dict[str, Callable[[], None]] = {
     "_observe_source:self.keys.mark_each(self._workload_edges.nodes_liveness_changed())": (
         nodes_can_be_read_again
     ),
+    "_namespace_changed:self.keys.mark_each("
+    "self._workload_edges.namespace_changed(row.name))": a_namespace_names_another_default,
 }
 WORKLOAD_EDGES: dict[str, Callable[[], None]] = {
     "_keys_waiting_for:workload_key:1": a_pod_waits_until_a_node_is_ready,
@@ -368,5 +383,6 @@ WORKLOAD_EDGES: dict[str, Callable[[], None]] = {
     "keys_of_pods_on:workload_key:1": a_pods_node_becomes_a_slurm_node,
     "pods_listed:workload_key:1": a_listing_of_pods_settles_an_array,
     "_since_crowded:workload_key:1": the_last_job_that_waits_is_gone,
+    "namespace_changed:workload_key:1": a_namespace_names_another_default,
     "_keys_named:workload_key:1": a_gangs_queue_position_changes,
 }

@@ -17,6 +17,7 @@ from sunk_sync.core.model.facts import (
     Labels,
     ListingEnded,
     ListingStarted,
+    Namespace,
     News,
     Node,
     Observed,
@@ -173,6 +174,7 @@ SOURCE_OF: dict[type, Source] = {
     Pod: "pods",
     Job: "jobs",
     NodeSet: "node_sets",
+    Namespace: "namespaces",
 }
 
 

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from sunk_sync.core.model import names
 from sunk_sync.core.model.condition import Condition
-from sunk_sync.core.model.facts import Node, Observed, Pod, SlurmdPod
+from sunk_sync.core.model.facts import Namespace, Node, Observed, Pod, SlurmdPod
+from sunk_sync.core.model.user_policy import NamespaceDefaults
 from sunk_sync.kube.api.answers import BAD_BYTES, KubeError, refusal, stream_refusal
 from sunk_sync.kube.decode.source_decoder import (
+    NAMESPACES,
     NODES,
     OFFERING_NODES,
     OTHERS,
@@ -24,6 +26,7 @@ from sunk_sync.kube.decode.source_decoder import (
     SourceDecoder,
     Unreadable,
 )
+from sunk_sync.kube.decode.strings import VALUE_LENGTH_MAX
 from tests.kit.pod_rows import seen
 from tests.kube.recorded.server import node, pod, recorded
 
@@ -75,6 +78,35 @@ def test_a_recorded_slurmd_pod_becomes_a_fact() -> None:
     assert (row.slurm_node, row.nodeset, row.cordon) == ("g0", "gpu", "true")
     assert row.ready
     assert [one.type for one in row.conditions] == ["SlurmNodeStateDrain", "SlurmNodeStateIdle"]
+
+
+def namespace(annotations: str) -> bytes:
+    """A Namespace as the API server sends it, with these annotations."""
+    meta = f'"name":"team","uid":"u1","resourceVersion":"7","annotations":{annotations}'
+    body = '"spec":{"finalizers":["kubernetes"]},"status":{"phase":"Active"}'
+    return f'{{"kind":"Namespace","apiVersion":"v1","metadata":{{{meta}}},{body}}}'.encode()
+
+
+NAMED = '{"sunk.coreweave.com/default-user":"11","sunk.coreweave.com/default-account":"games"}'
+
+
+@pytest.mark.parametrize(
+    ("annotations", "defaults"),
+    [
+        ("null", NamespaceDefaults()),
+        ('{"other":"1"}', NamespaceDefaults()),
+        (NAMED, NamespaceDefaults(user="11", account="games")),
+        (
+            '{"sunk.coreweave.com/default-group":"' + "7" * 5000 + '"}',
+            NamespaceDefaults(group="7" * VALUE_LENGTH_MAX),
+        ),
+    ],
+)
+def test_a_namespace_becomes_the_defaults_that_it_names_P5(
+    annotations: str, defaults: NamespaceDefaults
+) -> None:
+    fact = NAMESPACES.object(namespace(annotations))
+    assert fact == Observed(Namespace("team", "u1", defaults), 7.0)
 
 
 def test_a_recorded_watch_reports_changes_in_order() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from tests.real.conftest import for_each_slurm
 from tests.real.pod_bed import PodBed, qos_bed
-from tests.real.service import Service
-from tests.real.stage import PREFIX, stays
+from tests.real.service import MANIFESTS, Service
+from tests.real.stage import PREFIX, prefixed, stays
 from tests.real.testbed.kube_objects import conditions
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(200)]
@@ -121,10 +121,10 @@ BEYOND = {
 class Tenancy:
     """The service with a file of rules for the namespace of the Pods."""
 
-    def __init__(self, bed: PodBed, file: Path) -> None:
+    def __init__(self, bed: PodBed, file: Path, rules: object = RULES) -> None:
         self.bed = bed
         self.file = file
-        self.put(RULES)
+        self.put(rules)
         self.service = bed.service(gate=True, user_policy=str(file))
 
     def put(self, rules: object) -> None:
@@ -226,3 +226,54 @@ def test_a_wrong_policy_of_tenants_changes_nothing_P5(tenancy: Tenancy) -> None:
     tenancy.put({"accounts": "root", "root": True})
     bed.until_bound("still-refused")
     assert service.metric("sunk_sync_user_policy_wrong") == 0
+
+
+# --- Defaults that annotations of the Namespace name
+
+
+OWN_DEFAULTS = {"root": True, "users": "1001-1002", "accounts": "games", "namespace-defaults": True}
+
+
+@pytest.fixture
+def naming(bed: PodBed, tmp_path: Path) -> Iterator[Tenancy]:
+    """The namespace of the Pods may name its own defaults."""
+    bed.set_gate(on=True)
+    roles = ("-k", MANIFESTS.parent / "namespaces")
+    bed.bed.kube.kubectl("apply", *roles)
+    made = Tenancy(bed, tmp_path / "policy.json", OWN_DEFAULTS)
+    with made.service:
+        yield made
+        annotate_namespace(bed, default_user=None, default_account=None)
+        bed.clear()
+    bed.bed.kube.kubectl("delete", *roles)
+
+
+def annotate_namespace(bed: PodBed, **annotations: str | None) -> None:
+    body = {"metadata": {"annotations": prefixed(annotations)}}
+    kind = "application/merge-patch+json"
+    bed.bed.kube.rest.call("PATCH", "/api/v1/namespaces/slurm", body, content_type=kind)
+
+
+def test_a_namespace_names_the_user_and_account_of_its_pods_within_the_rules_P5(
+    naming: Tenancy,
+) -> None:
+    bed = naming.bed
+    bed.make_pod("before")
+    bed.until_bound("before")
+    assert job(bed, "before")["user_id"] == 0
+    annotate_namespace(bed, default_user="1003", default_account="root")
+    name = next(name for name in map("after-{}".format, range(20)) if is_refused(naming, name))
+    annotate_namespace(bed, default_user="1001", default_account="games")
+    bed.until_bound(name)
+    found = job(bed, name)
+    assert (found["user_name"], found["account"]) == ("alice", "games")
+    assert job(bed, "before")["user_id"] == 0
+
+
+def is_refused(naming: Tenancy, name: str) -> bool:
+    """Whether a new Pod shows both wrong defaults: the first may come before the annotations."""
+    bed = naming.bed
+    bed.make_pod(name)
+    bed.until(lambda: shows(bed, name, "default") or bed.live(name), f"{name} refused or not")
+    texts = ("default-user of Namespace slurm is '1003'", "is 'root': rule accounts of slurm")
+    return all(naming.refused(name, text) for text in texts)

@@ -25,6 +25,7 @@ from sunk_sync.core.model.facts import (
     ListingEnded,
     ListingStarted,
     Lost,
+    Namespace,
     News,
     Node,
     Observed,
@@ -79,7 +80,7 @@ class Graph:
     """Why an operator lets nothing be written, or empty."""
 
     def __init__(self, configuration: Configuration) -> None:
-        self.sources = Sources(watch_all_pods=configuration.watch_all_pods)
+        self.sources = Sources(configuration)
         tables = self.sources.tables
         self.nodes: Table[Node] = tables["nodes"]
         self.slurmd_pods: Table[SlurmdPod] = tables["slurmd_pods"]
@@ -92,11 +93,7 @@ class Graph:
         self.doubts = Doubts()
         self.holding: Holding | None = None
         self.workloads = Workloads(
-            configuration=configuration,
-            pods=self.pods,
-            jobs=self.jobs,
-            hosts=hosts,
-            calls=self.calls,
+            configuration=configuration, tables=tables, hosts=hosts, calls=self.calls
         )
         self.node_sets = NodeSetIndex(tables, configuration)
         self.node_set_snapshots = NodeSetSnapshots(self.node_sets, self.claims)
@@ -116,6 +113,9 @@ class Graph:
             Node: RowKind("nodes", self.nodes, _name_of, edges.node_changed),
             SlurmNode: RowKind("slurm_nodes", self.slurm_nodes, _name_of, edges.slurm_node_changed),
             NodeSet: RowKind("node_sets", node_sets, _key_of_pod, edges.node_set_changed),
+            Namespace: RowKind(
+                "namespaces", tables["namespaces"], _name_of, self._namespace_changed
+            ),
         }
         """By exact class: isinstance takes five times as long to reject a Struct."""
 
@@ -394,6 +394,13 @@ class Graph:
         if not self.workloads.gate_seen:
             self.workloads.gate_seen = True
             self.keys.mark_all()
+
+    def _namespace_changed(
+        self, before: Namespace | None, after: Namespace | None, *_: object
+    ) -> None:
+        row = after or before
+        if row is not None and self.sources.tables["namespaces"].listed:
+            self.keys.mark_each(self._workload_edges.namespace_changed(row.name))
 
     def _job_changed(self, before: Job | None, after: Job | None, now: float, *_: object) -> None:
         self.keys.mark_each(self._workload_edges.job_changed(before, after, now=now))

@@ -37,6 +37,8 @@ class Configuration(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True
     termination_offset_s: float = 5.0
     namespace_rules: UserPolicy | None = None
     """What the Pods of each namespace may ask; None: anything (P5)."""
+    reads_namespaces: bool = False
+    """Annotations of Namespaces are read, because rules need them (P5)."""
     gpu_types: tuple[tuple[str, str], ...] = ()
     """Value of a Node's label, type of GPU in Slurm (P6)."""
     gres_map: tuple[tuple[str, str], ...] = ()

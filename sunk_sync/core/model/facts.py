@@ -16,14 +16,18 @@ from sunk_sync.core.model.node_set import NodeSet, Stamp
 from sunk_sync.core.model.node_set_answers import NodeSetAnswer
 from sunk_sync.core.model.pod_spec import NO_OFFER, Gang, Offer, PodSpec
 from sunk_sync.core.model.topology_file import TopologyReport
-from sunk_sync.core.model.user_policy import UserPolicy
+from sunk_sync.core.model.user_policy import NamespaceDefaults, UserPolicy
 
-Source = Literal["nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs", "other_pods", "node_sets"]
+Source = Literal[
+    "nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs", "other_pods", "node_sets", "namespaces"
+]
 OTHER_PODS: Source = "other_pods"
 """Pods of other schedulers, only as `Taken`; read only with --watch-all-pods."""
 NODE_SETS: Source = "node_sets"
 """Read only by component nodesets."""
-OPTIONAL: tuple[Source, ...] = (OTHER_PODS, NODE_SETS)
+NAMESPACES: Source = "namespaces"
+"""Read only if a rule of --user-policy needs their annotations."""
+OPTIONAL: tuple[Source, ...] = (OTHER_PODS, NODE_SETS, NAMESPACES)
 SOURCES: tuple[Source, ...] = tuple(one for one in get_args(Source) if one not in OPTIONAL)
 SLURM_SOURCES: tuple[Source, ...] = ("slurm_nodes", "jobs")
 NEEDED: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
@@ -273,6 +277,14 @@ class Taken(Struct, frozen=True, gc=False):
     """As PodSpec.requests, and their number as `pods`; empty: there are none."""
 
 
+class Namespace(Struct, frozen=True, gc=False):
+    """A namespace and the defaults that it names (P5). Source: watch of Namespaces."""
+
+    name: str
+    uid: str
+    defaults: NamespaceDefaults
+
+
 class PolicyRead(Struct, frozen=True, gc=False):
     """The file of --user-policy has another content, and all of it is valid (P5)."""
 
@@ -281,7 +293,7 @@ class PolicyRead(Struct, frozen=True, gc=False):
 
 RowWritten = Node | SlurmdPod | Pod | SlurmNode | NodeSet
 """Without Job: an answer about a job may be the first that shows it, so it is an Observed."""
-Row = RowWritten | Job
+Row = RowWritten | Job | Namespace
 
 
 def reference_of(row: Node | SlurmdPod | Pod | NodeSet) -> Reference:

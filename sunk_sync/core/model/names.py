@@ -12,6 +12,11 @@ CLOUD_CORDON_REASON = "node.coreweave.cloud/cordonReason"
 PENDING_DELETION: Final[str] = PREFIX + "pending-deletion"
 KEEP_CORDON: Final[str] = PREFIX + "keep-cordon"
 
+# Annotations of Namespaces that users write: the defaults of their Pods (P5).
+DEFAULT_USER: Final[str] = PREFIX + "default-user"
+DEFAULT_GROUP: Final[str] = PREFIX + "default-group"
+DEFAULT_ACCOUNT: Final[str] = PREFIX + "default-account"
+
 # Annotations of workload Pods that users and controllers write, besides `job_description`.
 RESUBMIT: Final[str] = PREFIX + "resubmit"
 GANG: Final[str] = PREFIX + "gang"

@@ -15,6 +15,7 @@ from sunk_sync.core.model.facts import (
     BindRefused,
     Contradicted,
     Job,
+    Namespace,
     News,
     Observed,
     Placed,
@@ -120,7 +121,9 @@ def _refusal(outcome: Refused) -> tuple[News, ...]:
 
 
 def _as_answer(seen: Observed, asked_s: float) -> Observed | WriteEcho:
-    return seen if isinstance(seen.row, Job) else WriteEcho(seen.row, seen.order, asked_s)
+    if isinstance(seen.row, Job | Namespace):
+        return seen
+    return WriteEcho(seen.row, seen.order, asked_s)
 
 
 Push = Callable[[Sequence[Action]], Awaitable[Sequence[Outcome]]]

@@ -40,13 +40,31 @@ class Rules(Struct, frozen=True, kw_only=True, gc=False):
     """None: the group with the number of the user."""
     default_account: str = ""
     """Empty: Slurm's default account of the user."""
+    namespace_defaults: bool = False
+    """Annotations of the Namespace may name other defaults, of those that the rules allow."""
     is_first_form: bool = False
     """The file names only uids for the namespace, and restricts nothing else."""
+
+
+class NamespaceDefaults(Struct, frozen=True, gc=False):
+    """Annotations of a Namespace as written; empty: absent."""
+
+    user: str = ""
+    group: str = ""
+    account: str = ""
+
+
+NO_DEFAULTS: Final = NamespaceDefaults()
 
 
 class UserPolicy(Struct, frozen=True, gc=False, cache_hash=True):
     namespaces: tuple[tuple[str, Rules], ...] = ()
     """Each namespace, or `*`, and its rules; sorted."""
+
+    @property
+    def takes_defaults(self) -> bool:
+        """Whether some rule needs the annotations of Namespaces."""
+        return any(rules.namespace_defaults for _, rules in self.namespaces)
 
 
 Asked = Mapping[str, str | int]
@@ -66,21 +84,40 @@ SWITCHED: Final = {"exclusive": "exclusive", "required-nodes": "required_nodes"}
 
 def problems_of(policy: UserPolicy, asked: Asked, *, namespace: str) -> list[Problem]:
     """Return what the policy refuses of a request from this namespace."""
-    row, rules = _row_of(policy, namespace)
+    row, rules = row_of(policy, namespace)
     if rules is None:
         return [("", f"--user-policy has neither a row for namespace {namespace} nor a row *")]
-    found = [*_of_ids(rules, asked), *_of_names(rules, asked), *_of_limits(rules, asked)]
-    return [(one.annotation, _sentence(one, namespace=namespace, row=row)) for one in found]
+    return [
+        (one.annotation, f"namespace {namespace} may not {one.text}: {_rule(one, row)}")
+        for one in _refusals(rules, asked)
+    ]
 
 
-def _sentence(refused: "_Refused", *, namespace: str, row: str) -> str:
-    rule = f"rule {refused.rule} of {row} in --user-policy allows {refused.allowed}"
-    return f"namespace {namespace} may not {refused.text}: {rule}"
+def rule_against(rules: Rules, asked: Asked, *, annotation: str, row: str) -> str:
+    """Return the rule of this row that refuses the value of the annotation, or an empty text."""
+    refusals = _refusals(rules, asked)
+    return next((_rule(one, row) for one in refusals if one.annotation == annotation), "")
+
+
+def _refusals(rules: Rules, asked: Asked) -> "Iterator[_Refused]":
+    yield from _of_ids(rules, asked)
+    yield from _of_names(rules, asked)
+    yield from _of_limits(rules, asked)
+
+
+def _rule(refused: "_Refused", row: str) -> str:
+    return f"rule {refused.rule} of {row} in --user-policy allows {refused.allowed}"
+
+
+def takes_defaults(policy: UserPolicy, namespace: str) -> bool:
+    """Whether annotations of this Namespace name defaults of its Pods."""
+    _, rules = row_of(policy, namespace)
+    return rules is not None and rules.namespace_defaults
 
 
 def with_defaults(policy: UserPolicy, asked: Asked, *, namespace: str) -> Asked:
     """Add the user, group and account that the policy gives to jobs that name none."""
-    _, rules = _row_of(policy, namespace)
+    _, rules = row_of(policy, namespace)
     if rules is None:
         return asked
     defaults: dict[str, str | int] = {}
@@ -93,7 +130,7 @@ def with_defaults(policy: UserPolicy, asked: Asked, *, namespace: str) -> Asked:
     return {**defaults, **asked}
 
 
-def _row_of(policy: UserPolicy, namespace: str) -> tuple[str, Rules | None]:
+def row_of(policy: UserPolicy, namespace: str) -> tuple[str, Rules | None]:
     rows = _by_namespace(policy)
     row = namespace if namespace in rows else OTHERS
     return row, rows.get(row)

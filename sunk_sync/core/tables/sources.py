@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
+    NAMESPACES,
     NEEDED,
     OPTIONAL,
     OTHER_PODS,
@@ -14,11 +16,16 @@ from sunk_sync.core.tables.table import Table
 
 
 class Sources:
-    def __init__(self, *, watch_all_pods: bool) -> None:
+    def __init__(self, configuration: Configuration) -> None:
         self.tables: dict[Source, Table[Any]] = {
             source: Table() for source in (*SOURCES, *OPTIONAL)
         }
-        self._workloads_need = (*WORKLOADS_NEED, OTHER_PODS) if watch_all_pods else WORKLOADS_NEED
+        chosen = {
+            OTHER_PODS: configuration.watch_all_pods,
+            NAMESPACES: configuration.reads_namespaces,
+        }
+        more = [source for source, is_read in chosen.items() if is_read]
+        self._workloads_need = (*WORKLOADS_NEED, *more)
         self.refresh()
 
     def refresh(self) -> None:

@@ -69,7 +69,7 @@ def read_settings(settings: Settings) -> Asked:
         try:
             values[name] = FORMS[SETTINGS[name].form](text)
         except ValueError as error:
-            problems.append(f"annotation {PREFIX}{name}: {_shown(text)}: {error}")
+            problems.append(f"annotation {PREFIX}{name}: {quoted(text)}: {error}")
     return Asked(values, tuple(problems))
 
 
@@ -189,7 +189,7 @@ def _directory(text: str) -> str:
     return _bounded(word, PATH_BYTES_MAX)
 
 
-def _shown(text: str) -> str:
+def quoted(text: str) -> str:
     """Return the text quoted, on one line, cut if it is long."""
     bare = "".join(letter if letter.isprintable() else "?" for letter in text[:SHOWN_MAX])
     return f"'{bare}{'…' if len(text) > SHOWN_MAX else ''}'"

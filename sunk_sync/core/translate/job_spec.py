@@ -17,9 +17,17 @@ from sunk_sync.core.model.facts import Pod
 from sunk_sync.core.model.job_description import NOT_ASKED, SETTINGS, JobDescription
 from sunk_sync.core.model.names import PREFIX
 from sunk_sync.core.model.pod_spec import PodSpec
-from sunk_sync.core.model.user_policy import Problem, problems_of, with_defaults
+from sunk_sync.core.model.user_policy import (
+    NO_DEFAULTS,
+    NamespaceDefaults,
+    Problem,
+    UserPolicy,
+    problems_of,
+    with_defaults,
+)
 from sunk_sync.core.translate.gres import GPU, gpu_type, gres_of, typed
 from sunk_sync.core.translate.job_annotations import Value, read_settings
+from sunk_sync.core.translate.user_policy import with_namespace_defaults
 
 MESSAGE_MAX: Final = 1000
 """Kubernetes accepts 1,024 bytes in an Event, and a character may be longer than one byte."""
@@ -49,9 +57,11 @@ class _PodRequest(NamedTuple):
     problems: tuple[str, ...]
 
 
-def describe(pods: Sequence[Pod], configuration: Configuration) -> JobDescription | Invalid:
+def describe(
+    pods: Sequence[Pod], configuration: Configuration, *, own: NamespaceDefaults = NO_DEFAULTS
+) -> JobDescription | Invalid:
     """Describe the job for one Pod or a whole gang; `pods` is not empty. Never raises."""
-    return _digested(pods, configuration)[0]
+    return _digested(pods, configuration, own=own)[0]
 
 
 def digest(description: JobDescription) -> str:
@@ -76,7 +86,7 @@ def _hashed(fields: Mapping[str, object]) -> str:
 
 
 def digested(
-    pods: Sequence[Pod], configuration: Configuration
+    pods: Sequence[Pod], configuration: Configuration, *, own: NamespaceDefaults = NO_DEFAULTS
 ) -> tuple[JobDescription | Invalid, str]:
     """Describe the job and digest the request of its Pods. Many Pods of one template share it.
 
@@ -85,23 +95,25 @@ def digested(
     """
     only = pods[0]
     if len(pods) > 1 or only.gang is not None:
-        return _digested(pods, configuration)
-    return _digested_spec(only.spec, only.settings, only.namespace, configuration)
+        return _digested(pods, configuration, own=own)
+    of = (only.namespace, own)
+    return _digested_spec(only.spec, only.settings, of, configuration)
 
 
 @lru_cache(maxsize=4096)
 def _digested_spec(
     spec: PodSpec,
     settings: tuple[tuple[str, str], ...],
-    namespace: str,
+    of: tuple[str, NamespaceDefaults],
     configuration: Configuration,
 ) -> tuple[JobDescription | Invalid, str]:
+    namespace, own = of
     pod = Pod(namespace=namespace, name="", uid="", spec=spec, settings=settings)
-    return _digested([pod], configuration)
+    return _digested([pod], configuration, own=own)
 
 
 def _digested(
-    pods: Sequence[Pod], configuration: Configuration
+    pods: Sequence[Pod], configuration: Configuration, *, own: NamespaceDefaults
 ) -> tuple[JobDescription | Invalid, str]:
     members = sorted(pods, key=lambda pod: (pod.namespace, pod.name))
     pod_requests = [_desired(pod, configuration) for pod in members]
@@ -115,13 +127,26 @@ def _digested(
     asked = digest(JobDescription(**shape, **_settings(values))) if is_valid else ""
     policy, namespace = configuration.namespace_rules, members[0].namespace
     if policy is not None:
-        refused = problems_of(policy, values, namespace=namespace)
+        policy, refused = _ruled(policy, values, own, namespace=namespace)
         texts = _by_member(refused, pod_requests)
         problems = [one + more for one, more in zip(problems, texts, strict=True)]
         values = with_defaults(policy, values, namespace=namespace)
     if any(problems):
         return Invalid(_message(members, problems)), asked
     return JobDescription(**shape, **_settings(values)), asked
+
+
+def _ruled(
+    policy: UserPolicy, values: Mapping[str, Value], own: NamespaceDefaults, *, namespace: str
+) -> tuple[UserPolicy, list[Problem]]:
+    """Return the policy with the defaults of the Namespace, and what it refuses.
+
+    A wrong default concerns only jobs that name no value of their own.
+    """
+    policy, wrong = with_namespace_defaults(policy, own, namespace=namespace)
+    unset = {annotation: text for annotation, text in wrong if annotation not in values}
+    refused = problems_of(policy, values, namespace=namespace)
+    return policy, [*unset.items(), *(one for one in refused if one[0] not in unset)]
 
 
 def _by_member(

@@ -18,8 +18,22 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from sunk_sync.core.model.user_policy import OTHERS, Names, Ranges, Rules, UserPolicy
-from sunk_sync.core.translate.job_annotations import ID_MAX, PRIORITY_MAX
+from msgspec.structs import replace
+
+from sunk_sync.core.model.names import PREFIX
+from sunk_sync.core.model.user_policy import (
+    NO_DEFAULTS,
+    OTHERS,
+    Names,
+    NamespaceDefaults,
+    Problem,
+    Ranges,
+    Rules,
+    UserPolicy,
+    row_of,
+    rule_against,
+)
+from sunk_sync.core.translate.job_annotations import ID_MAX, PRIORITY_MAX, quoted
 from sunk_sync.core.translate.kube_forms import is_namespace
 
 Row = tuple[str, object, int]
@@ -55,6 +69,45 @@ def user_policy_of(rows: Iterable[Row]) -> UserPolicy:
 def restricted_in_users_alone(policy: UserPolicy) -> list[str]:
     """Return the namespaces in the first form of the file."""
     return [name for name, rules in policy.namespaces if rules.is_first_form]
+
+
+def with_namespace_defaults(
+    policy: UserPolicy, own: NamespaceDefaults, *, namespace: str
+) -> tuple[UserPolicy, list[Problem]]:
+    """Return the policy with the defaults that annotations of the Namespace name.
+
+    The rules must allow them. A wrong one concerns only jobs that name no value of their own.
+    """
+    row, rules = row_of(policy, namespace)
+    if rules is None or not rules.namespace_defaults or own == NO_DEFAULTS:
+        return policy, []
+    fields: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for one in _DEFAULTS:
+        text = getattr(own, one.own)
+        user = fields.get("default_user", rules.default_user)
+        try:
+            value = _default(one, text, rules=rules, row=row, user=user) if text else None
+        except ValueError as error:
+            where = f"annotation {PREFIX}{one.rule} of Namespace {namespace}"
+            problems.append((one.annotation, f"{where} is {quoted(text)}: {error}"))
+        else:
+            fields |= {_RULES[one.rule].field: value} if text else {}
+    return UserPolicy(((row, replace(rules, **fields)),)), problems
+
+
+def _default(one: "_Default", text: str, *, rules: Rules, row: str, user: int) -> object:
+    """Read a default, and ask the rules as if a Pod had named it. ValueError says what is wrong."""
+    rule = _RULES[one.rule]
+    try:
+        value: Any = rule.read(text)
+    except ValueError:
+        raise ValueError(f"allowed is {rule.allowed}") from None
+    asked = {"user-id": user, one.annotation: value}
+    against = rule_against(rules, asked, annotation=one.annotation, row=row)
+    if against:
+        raise ValueError(against)
+    return value
 
 
 def _rules(value: object, line: int) -> tuple[Rules, list[str]]:
@@ -174,6 +227,23 @@ def _switch(value: object) -> bool:
     return value == "true"
 
 
+class _Default(NamedTuple):
+    """A default that a Namespace may name by an annotation with the name of the rule."""
+
+    own: str
+    """Field of NamespaceDefaults."""
+    rule: str
+    annotation: str
+    """The annotation of a Pod that it is the default of."""
+
+
+_DEFAULTS: Final = (
+    _Default("user", "default-user", "user-id"),
+    _Default("group", "default-group", "group-id"),
+    _Default("account", "default-account", "account"),
+)
+
+
 class _Rule(NamedTuple):
     field: str
     """Field of Rules, or `root`."""
@@ -185,6 +255,7 @@ _RULES: Final = {
     "default-user": _Rule("default_user", _id, _NUMBER),
     "default-group": _Rule("default_group", _id, _NUMBER),
     "default-account": _Rule("default_account", _name, "one name"),
+    "namespace-defaults": _Rule("namespace_defaults", _switch, "true or false"),
     "users": _Rule("users", _ranges, _IDS),
     "groups": _Rule("groups", _ranges, _IDS),
     "root": _Rule("root", _switch, "true or false"),

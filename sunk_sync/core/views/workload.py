@@ -24,11 +24,13 @@ class Members(Struct, frozen=True, gc=False):
 
 class JobRequest(Struct, frozen=True, gc=False):
     description: JobDescription | None = None
-    """None: the gang is not complete, or `invalid` says why there is none."""
+    """None: the gang is not complete, or `invalid` or `unread` says why there is none."""
     digest: str = ""
     """Of the request of the Pods. Empty: the gang is not complete, or a value is invalid."""
     invalid: str = ""
     """Values that are invalid, or that --user-policy refuses."""
+    unread: str = ""
+    """What must be read before there is a description (P5)."""
 
 
 class LiveJob(Struct, frozen=True, kw_only=True, gc=False):

@@ -244,6 +244,15 @@ class WorkloadEdges:
         self._memory.refusals.clear()
         return set(map(workload_key, self._index.pods))
 
+    def namespace_changed(self, name: str) -> set[Key]:
+        """The Namespace names other defaults: check the requests of its Pods again (P5)."""
+        pods = self._index.pods.items()
+        keys = [key for key, of in pods if any(pod.namespace == name for pod in of.values())]
+        for key in keys:
+            for one in (key, *self._memory.gang_ids.get(key, ())):
+                self._memory.refusals.pop(one, None)
+        return set(map(workload_key, keys))
+
     def _taken_changed(self, word: Taken) -> set[Key]:
         """Pods of other schedulers changed on a Node; this matters only if it is a host."""
         self._feasible_hosts.take(word)

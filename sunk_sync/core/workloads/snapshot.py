@@ -7,6 +7,7 @@ from sunk_sync.core.model.facts import GetResult, Job, Pod
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import workload_id
 from sunk_sync.core.model.pod_spec import PodSpec
+from sunk_sync.core.model.user_policy import NO_DEFAULTS
 from sunk_sync.core.tables.entries import Entry
 from sunk_sync.core.translate.job_spec import digested
 from sunk_sync.core.translate.job_states import (
@@ -200,7 +201,11 @@ class WorkloadSnapshots:
     def _request(self, members: Members) -> JobRequest:
         if members.missing or not members.pods:
             return NO_REQUEST
-        described, digest = digested(members.pods, self._all.configuration)
+        namespace = members.pods[0].namespace
+        own = self._all.namespace_defaults(namespace)
+        described, digest = digested(members.pods, self._all.configuration, own=own or NO_DEFAULTS)
+        if own is None:
+            return JobRequest(digest=digest, unread=f"Namespace {namespace} has not been read yet")
         if isinstance(described, JobDescription):
             return JobRequest(described, digest)
         return JobRequest(digest=digest, invalid=described.message)

@@ -1,12 +1,18 @@
 """The state of workloads: index, memory, watchlists and hosts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import Job, Pod
-from sunk_sync.core.model.user_policy import UserPolicy
+from sunk_sync.core.model.facts import Job, Namespace, Pod, Source
+from sunk_sync.core.model.user_policy import (
+    NO_DEFAULTS,
+    NamespaceDefaults,
+    UserPolicy,
+    takes_defaults,
+)
 from sunk_sync.core.tables.feasible_hosts import FeasibleHosts
 from sunk_sync.core.tables.host_identity import HostIdentity
 from sunk_sync.core.tables.open_calls import OpenCalls
@@ -26,14 +32,14 @@ class Workloads:
         self,
         *,
         configuration: Configuration,
-        pods: Table[Pod],
-        jobs: Table[Job],
+        tables: Mapping[Source, Table[Any]],
         hosts: HostIdentity,
         calls: OpenCalls,
     ) -> None:
         self.configuration = configuration
-        self.pods = pods
-        self.jobs = jobs
+        self.pods: Table[Pod] = tables["pods"]
+        self.jobs: Table[Job] = tables["jobs"]
+        self._namespaces: Table[Namespace] = tables["namespaces"]
         self.hosts = hosts
         self.calls = calls
         self.index = WorkloadIndex()
@@ -49,7 +55,7 @@ class Workloads:
         self.residents = ResidentIndex(
             index=self.index,
             memory=self.memory,
-            jobs=jobs,
+            jobs=self.jobs,
             calls=calls,
             readopts=configuration.lost_job == "readopt",
         )
@@ -59,6 +65,14 @@ class Workloads:
 
     def apply_rules(self, policy: UserPolicy) -> None:
         self.configuration = replace(self.configuration, namespace_rules=policy)
+
+    def namespace_defaults(self, namespace: str) -> NamespaceDefaults | None:
+        """Return what the Namespace names for its Pods; None: it must be read first (P5)."""
+        rules = self.configuration.namespace_rules
+        if rules is None or not takes_defaults(rules, namespace):
+            return NO_DEFAULTS
+        row = self._namespaces.get(namespace)
+        return None if row is None else row.defaults
 
     def watches(self, job: Job) -> bool:
         """Whether sunk-sync watches the namespace of the job's Pods, which is in the job's name."""

@@ -10,11 +10,16 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from sunk_sync.core.model.facts import Node, Observed, Pod, Row, SlurmdPod, Source
+from sunk_sync.core.model.facts import Namespace, Node, Observed, Pod, Row, SlurmdPod, Source
 from sunk_sync.core.model.node_set import NodeSet
 from sunk_sync.kube.api.answers import BAD_BYTES
 from sunk_sync.kube.decode import wire_hosts, wire_node_sets, wire_pods
-from sunk_sync.kube.decode.hosts import node_row, offering_node_row, slurmd_pod_row
+from sunk_sync.kube.decode.hosts import (
+    namespace_row,
+    node_row,
+    offering_node_row,
+    slurmd_pod_row,
+)
 from sunk_sync.kube.decode.node_sets import node_set_row
 from sunk_sync.kube.decode.pods import other_row, pod_row
 from sunk_sync.kube.decode.strings import VALUE_LENGTH_MAX
@@ -179,6 +184,9 @@ SLURMD_PODS: SourceDecoder[SlurmdPod] = SourceDecoder(
 )
 OTHERS: SourceDecoder[Pod] = SourceDecoder("other_pods", "Pod", wire_pods.WireOtherPod, other_row)
 """Pods of other schedulers: only their Node and their requests."""
+NAMESPACES: SourceDecoder[Namespace] = SourceDecoder(
+    "namespaces", "Namespace", wire_hosts.WireNamespace, namespace_row
+)
 NODE_SETS: SourceDecoder[NodeSet] = SourceDecoder(
     "node_sets", "NodeSet", wire_node_sets.WireNodeSet, node_set_row
 )

@@ -73,6 +73,24 @@ class WireNodeMeta(Struct, gc=False, frozen=True, rename="camel"):
     labels: WireNodeLabels | None = None
 
 
+class WireNamespaceAnnotations(Struct, gc=False, frozen=True):
+    user: str = field(name=names.DEFAULT_USER, default="")
+    group: str = field(name=names.DEFAULT_GROUP, default="")
+    account: str = field(name=names.DEFAULT_ACCOUNT, default="")
+
+
+class WireNamespaceMeta(Struct, gc=False, frozen=True, rename="camel"):
+    resource_version: str
+    name: str = ""
+    uid: str = ""
+    annotations: WireNamespaceAnnotations | None = None
+
+
+class WireNamespace(Struct, gc=False, frozen=True):
+    metadata: WireNamespaceMeta
+    kind: str = "Namespace"
+
+
 class WireNodeSpec(Struct, gc=False, frozen=True):
     unschedulable: bool = False
     taints: msgspec.Raw = NOT_GIVEN

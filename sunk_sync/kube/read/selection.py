@@ -5,8 +5,11 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from sunk_sync.core.model.facts import OTHER_PODS, Source
+from sunk_sync.core.model.facts import NAMESPACES, OTHER_PODS, Source
 from sunk_sync.core.model.node_set import GROUP, VERSION
+from sunk_sync.kube.decode.source_decoder import (
+    NAMESPACES as NAMESPACE_DECODER,
+)
 from sunk_sync.kube.decode.source_decoder import (
     NODE_SETS,
     NODES,
@@ -31,6 +34,7 @@ class SelectionScope(Struct, frozen=True, kw_only=True):
     schedules: bool = False
     watch_all_pods: bool = False
     node_sets: bool = False
+    namespace_defaults: bool = False
 
 
 class Selection(Struct, frozen=True, kw_only=True):
@@ -155,6 +159,18 @@ COLLECTIONS: Final[Mapping[Source, Collection]] = {
         verbs=(
             ("list", "sums the requests of other Pods on each Node, for --watch-all-pods (P28)"),
             ("watch", "keeps these sums up to date"),
+        ),
+    ),
+    NAMESPACES: Collection(
+        title="namespaces",
+        decoder=NAMESPACE_DECODER,
+        resource="namespaces",
+        where="cluster",
+        is_read=lambda scope: scope.namespace_defaults,
+        component="scheduler",
+        verbs=(
+            ("list", "reads the defaults that Namespaces name, for namespace-defaults (P5)"),
+            ("watch", "changes arrive within milliseconds"),
         ),
     ),
 }

@@ -8,14 +8,25 @@ from msgspec.structs import replace
 from sunk_sync.core.model.actions import CancelJob, SetScheduled, SubmitJob, UpdateJob
 from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import Pod, PolicyRead, SubmitRefused
+from sunk_sync.core.model.facts import NAMESPACES, Namespace, Pod, PolicyRead, SubmitRefused
 from sunk_sync.core.model.job_description import SETTINGS, JobDescription
 from sunk_sync.core.model.names import EVENT_INVALID, EVENT_TOO_LATE, SCHEDULED_CONDITION
 from sunk_sync.core.model.pod_spec import Gang
-from sunk_sync.core.model.user_policy import UserPolicy
+from sunk_sync.core.model.user_policy import NO_DEFAULTS, NamespaceDefaults, UserPolicy
+from sunk_sync.core.rules.workload.wait import SHOWN_AFTER_S
 from sunk_sync.core.translate.job_spec import Invalid, describe, digested
 from sunk_sync.core.translate.user_policy import user_policy_of
-from tests.kit.build import POD, WORKLOAD, Core, gang_pod, identity, job, pod, two_hosts
+from tests.kit.build import (
+    POD,
+    WORKLOAD,
+    Core,
+    deleted,
+    gang_pod,
+    identity,
+    job,
+    pod,
+    two_hosts,
+)
 
 Rules = dict[str, object]
 
@@ -321,4 +332,159 @@ def test_the_same_policy_again_changes_nothing_P10() -> None:
     digest = core.graph.workload(WORKLOAD).request.digest
     core.see(SubmitRefused(WORKLOAD, 2045, "no account", "script", digest))
     core.see(PolicyRead(policy(ROOT)))
+    assert not core.workload_wants(POD, SubmitJob)
+
+
+# --- Defaults that annotations of the Namespace name
+
+
+OWN: Rules = {
+    "namespace-defaults": "true",
+    "default-user": "5",
+    "users": "10-19",
+    "groups": "20",
+    "accounts": ["games", "chess"],
+}
+DEFAULTS: dict[str, tuple[NamespaceDefaults, dict[str, str], dict[str, object]]] = {
+    "none": (NO_DEFAULTS, {}, {"user_id": 5, "group_id": 5, "account": ""}),
+    "user": (NamespaceDefaults(user="11"), {}, {"user_id": 11, "group_id": 11}),
+    "group": (NamespaceDefaults(group="20"), {}, {"user_id": 5, "group_id": 20}),
+    "the user's group": (NamespaceDefaults(user="11", group="11"), {}, {"group_id": 11}),
+    "account": (NamespaceDefaults(account=" games "), {}, {"account": "games"}),
+    "a Pod's own value": (
+        NamespaceDefaults("11", "20", "games"),
+        {"user_id": "12", "account": "chess"},
+        {"user_id": 12, "group_id": 20, "account": "chess"},
+    ),
+    "a wrong one that no Pod needs": (
+        NamespaceDefaults("0", "0", "golf"),
+        {"user_id": "12", "group_id": "12", "account": "chess"},
+        {"user_id": 12, "group_id": 12, "account": "chess"},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", DEFAULTS)
+def test_annotations_of_the_namespace_name_the_defaults_of_its_pods_P5(what: str) -> None:
+    own, settings, expected = DEFAULTS[what]
+    described = describe([asking(**settings)], Configuration(namespace_rules=policy(OWN)), own=own)
+    assert isinstance(described, JobDescription), described.message
+    assert {name: getattr(described, name) for name in expected} == expected
+
+
+NUMBER = "allowed is a number from 1 to 2147483646; `root: true` allows 0"
+NOT_A_DEFAULT: dict[str, tuple[NamespaceDefaults, str]] = {
+    "another user": (
+        NamespaceDefaults(user="99"),
+        "default-user of Namespace ns is '99': rule users of ns in --user-policy allows 5, 10-19",
+    ),
+    "root": (NamespaceDefaults(user="0"), f"default-user of Namespace ns is '0': {NUMBER}"),
+    "no number": (
+        NamespaceDefaults(user="a\nb"), f"default-user of Namespace ns is 'a?b': {NUMBER}",
+    ),
+    "another group": (
+        NamespaceDefaults(group="21"),
+        "default-group of Namespace ns is '21': rule groups of ns in --user-policy allows 20",
+    ),
+    "another account": (
+        NamespaceDefaults(account="golf"),
+        (
+            "default-account of Namespace ns is 'golf': "
+            "rule accounts of ns in --user-policy allows chess, games"
+        ),
+    ),
+    "two accounts": (
+        NamespaceDefaults(account="games,chess"),
+        "default-account of Namespace ns is 'games,chess': allowed is one name",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", NOT_A_DEFAULT)
+def test_a_default_that_the_rules_do_not_allow_is_refused_once_P5(what: str) -> None:
+    own, expected = NOT_A_DEFAULT[what]
+    described = describe([POD], Configuration(namespace_rules=policy(OWN)), own=own)
+    assert described == Invalid(f"annotation sunk.coreweave.com/{expected}")
+
+
+def test_without_the_rule_annotations_of_a_namespace_mean_nothing_P5() -> None:
+    own = NamespaceDefaults("11", "20", "games")
+    rules = OWN | {"namespace-defaults": "false"}
+    described = describe([POD], Configuration(namespace_rules=policy(rules)), own=own)
+    assert isinstance(described, JobDescription)
+    assert (described.user_id, described.account) == (5, "")
+
+
+def test_the_digest_does_not_depend_on_the_namespace_P20() -> None:
+    configuration = Configuration(namespace_rules=policy(OWN))
+    own = NamespaceDefaults("11", "20", "games")
+    assert digested([POD], configuration, own=own)[1] == digested([POD], configuration)[1]
+
+
+def team(user: str = "", *, name: str = "ns") -> Namespace:
+    return Namespace(name, "u1", NamespaceDefaults(user=user))
+
+
+def taking_defaults(*listed: Namespace) -> Core:
+    core = two_hosts(POD, namespace_rules=policy(OWN), reads_namespaces=True)
+    core.see_listing(NAMESPACES, *listed)
+    return core
+
+
+def submitted_user(core: Core) -> int:
+    (submit,) = core.workload_wants(POD, SubmitJob)
+    return int(submit.description.user_id)
+
+
+def test_nothing_is_written_for_a_pod_before_namespaces_were_listed_P5() -> None:
+    core = two_hosts(POD, namespace_rules=policy(OWN), reads_namespaces=True)
+    assert {kept.why for kept in core.workload_kept(POD)} <= {"not listed yet: namespaces"}
+    assert not core.workload_wants(POD, SubmitJob)
+
+
+def test_a_pod_waits_until_its_namespace_was_read_P5() -> None:
+    """Else the first Pod of a new namespace would run as somebody else."""
+    core = taking_defaults(team("11", name="other"))
+    assert not core.workload_wants(POD, SubmitJob)
+    core.wait(SHOWN_AFTER_S)
+    (shown,) = core.workload_wants(POD, SetScheduled)
+    assert shown.message == "Namespace ns has not been read yet"
+    core.see(team("11"))
+    assert submitted_user(core) == 11
+
+
+def test_another_default_applies_to_the_next_submission_P5() -> None:
+    core = taking_defaults(team("11"))
+    assert submitted_user(core) == 11
+    core.see(team("12"))
+    assert submitted_user(core) == 12
+    core.see(team("99"))
+    assert not core.workload_wants(POD, SubmitJob)
+    core.see(team())
+    assert submitted_user(core) == 5
+
+
+def test_a_waiting_job_outlives_another_default_P5_P20() -> None:
+    core = taking_defaults(team("11"))
+    digest = core.graph.workload(WORKLOAD).request.digest
+    core.see(job(POD, identity=identity(POD, digest=digest)))
+    for row in (team("12"), team("99")):
+        core.see(row)
+        assert not core.workload_wants(POD, CancelJob, UpdateJob, SubmitJob)
+
+
+def test_another_default_lets_a_refused_submission_be_tried_at_once_P5_P10() -> None:
+    core = taking_defaults(team("11"))
+    digest = core.graph.workload(WORKLOAD).request.digest
+    core.see(SubmitRefused(WORKLOAD, 2045, "no association", "script", digest))
+    assert not core.workload_wants(POD, SubmitJob)
+    core.see(team("12", name="other"))
+    assert not core.workload_wants(POD, SubmitJob)
+    core.see(team("12"))
+    assert submitted_user(core) == 12
+
+
+def test_a_namespace_that_is_gone_must_be_read_again_P5() -> None:
+    core = taking_defaults(team("11"))
+    core.see(deleted(NAMESPACES, team("11")))
     assert not core.workload_wants(POD, SubmitJob)

@@ -30,6 +30,7 @@ NODE_SET_HELD = "a NodeSet gets the finalizer"
 NODE_SET_STATUS = "a NodeSet shows its numbers"
 NODE_SET_ENDS = "a NodeSet that shrinks loses a Pod"
 OTHERS = "a Node that Pods of other schedulers fill is no host"
+DEFAULT_USER = "a Pod gets the default user that its Namespace names"
 LOCKED = "a Node whose job asks for the lock is locked"
 
 Grant = tuple[str, str, str]
@@ -42,6 +43,8 @@ WITHOUT: Mapping[Grant, str] = {
     ("cluster", "nodes", "patch"): NODE_METADATA,
     ("cluster", "nodes/status", "patch"): NODE_CONDITION,
     ("cluster", "namespaces kube-system", "get"): READY,
+    ("cluster", "namespaces", "list"): DEFAULT_USER,
+    ("cluster", "namespaces", "watch"): READY,
     ("cluster", "pods", "list"): OTHERS,
     ("cluster", "pods", "watch"): READY,
     ("slurmd", "pods", "list"): POD_CORDON,

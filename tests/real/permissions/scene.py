@@ -127,6 +127,8 @@ class Scene:
             yield self._shrink_node_set, {claims.NODE_SET_ENDS: lambda: not self._node_set_pods()}
         elif service.settings["lock"] == "true":
             yield self._ask_for_lock, {claims.LOCKED: self._is_locked}
+        elif "user_policy" in service.settings:
+            yield self._name_default_user, {claims.DEFAULT_USER: self._has_default_user}
         elif service.settings["watch_all_pods"] == "true":
             yield self._fill, self._with_all_pods()
         else:
@@ -280,6 +282,22 @@ class Scene:
         time.sleep(0.5)
         spec = {**workload_spec(), "nodeSelector": {HOSTNAME: FULL}}
         self.bed.kube.create(kube_objects.pod(self._named("ours"), namespace=WORK, spec=spec))
+
+    def _name_default_user(self) -> None:
+        """Name another user than in the last round."""
+        named = prefixed({"default_user": str(self._default_user())})
+        body = {"metadata": {"annotations": named}}
+        kind = "application/merge-patch+json"
+        self._rest.call("PATCH", f"/api/v1/namespaces/{WORK}", body, content_type=kind)
+        time.sleep(0.5)
+        self._pod(self._named("users"))
+
+    def _has_default_user(self) -> bool:
+        jobs = self._jobs_of(self._named("users"))
+        return [job["user_id"] for job in jobs] == [self._default_user()]
+
+    def _default_user(self) -> int:
+        return 1 + self._round % 9
 
     def _make_node_set(self) -> None:
         one = node_sets.node_set(self._named("set"), namespace=SLURMD, replicas=2)

@@ -2,12 +2,14 @@
 
 import asyncio
 import io
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from sunk_sync.cli.doctor import doctor
-from sunk_sync.kube.rbac import ALL_PODS, LOCKED_PODS, PERMISSIONS, Permission
+from sunk_sync.kube.rbac import ALL_NAMESPACES, ALL_PODS, LOCKED_PODS, PERMISSIONS, Permission
 from sunk_sync.settings.sources import load
 from tests.chart.helm import Helm
 from tests.real.conftest import check_health, require, require_helm
@@ -15,6 +17,7 @@ from tests.real.permissions import claims
 from tests.real.permissions.account import (
     ALL_PODS_TOO,
     LOCK_TOO,
+    NAMESPACES_TOO,
     NODE_SETS_TOO,
     OWN,
     VALUES,
@@ -42,6 +45,7 @@ ROWS = [
         (VALUES, [one for one in PERMISSIONS if one.component != "nodesets"], ""),
         (NODE_SETS_TOO, [one for one in PERMISSIONS if one.component == "nodesets"], ""),
         (ALL_PODS_TOO, [ALL_PODS], ""),
+        (NAMESPACES_TOO, [ALL_NAMESPACES], ""),
         (LOCK_TOO, [LOCKED_PODS], " of the lock"),
     )
     for one in permissions
@@ -73,12 +77,18 @@ def account(
     made.remove()
 
 
-def service_of(scene: Scene, account: Account, *, elect: bool) -> Service:
+def service_of(scene: Scene, account: Account, *, folder: Path, elect: bool) -> Service:
+    more = {}
+    if account.user_policy:
+        file = folder / "policy.json"
+        file.write_text(json.dumps(account.user_policy))
+        more = {"user_policy": str(file)}
     return scene.service(
         leader_elect=str(elect).lower(),
         watch_all_pods=str(account.all_pods).lower(),
         lock=str(account.lock).lower(),
         components="syncer,scheduler" + ",nodesets" * account.node_sets,
+        **more,
     )
 
 
@@ -110,16 +120,17 @@ def examined(service: Service) -> str:
         (VALUES, True, True),
         (VALUES, True, False),
         (ALL_PODS_TOO, False, True),
+        (NAMESPACES_TOO, False, True),
         (NODE_SETS_TOO, False, True),
         (LOCK_TOO, False, True),
     ],
-    ids=["table", "Lease", "no Lease", "all Pods", "NodeSets", "lock"],
+    ids=["table", "Lease", "no Lease", "all Pods", "Namespaces", "NodeSets", "lock"],
     indirect=["account"],
 )
 def test_with_all_permissions_every_claim_holds(
-    scene: Scene, account: Account, elect: bool, lease: bool
+    scene: Scene, account: Account, elect: bool, lease: bool, tmp_path: Path
 ) -> None:
-    service = service_of(scene, account, elect=elect)
+    service = service_of(scene, account, folder=tmp_path, elect=elect)
     try:
         broken = scene.play(service, restart=not elect, lease=lease)
         assert not broken, service.tail()
@@ -132,7 +143,7 @@ def test_with_all_permissions_every_claim_holds(
 
 @pytest.mark.parametrize(("account", "one", "verb"), ROWS, indirect=["account"])
 def test_without_one_verb_its_claim_fails(
-    scene: Scene, account: Account, one: Permission, verb: str
+    scene: Scene, account: Account, one: Permission, verb: str, tmp_path: Path
 ) -> None:
     """For `list` the API server also restarts: no watch then continues without a listing.
 
@@ -140,7 +151,7 @@ def test_without_one_verb_its_claim_fails(
     """
     grant = (one.where, one.spelled, verb)
     wanted = claims.LOCKED if one is LOCKED_PODS else claims.WITHOUT[grant]
-    service = service_of(scene, account, elect=one.resource == "leases")
+    service = service_of(scene, account, folder=tmp_path, elect=one.resource == "leases")
     with account.without(one, verb):
         try:
             broken = scene.play(

@@ -116,11 +116,11 @@
 
 {{- define "sunk-sync.annotations.rules" -}}
 - expression: >-
-    variables.is_gang && variables.user_id == '' || !variables.user.matches(r'^[0-9]{1,12}$') || variables.rules['users'].exists(r, r == '*' ? int(variables.user) > 0 : r.contains('-') ? int(r.split('-')[0].trim()) <= int(variables.user) && int(variables.user) <= int(r.split('-')[1].trim()) : int(r) == int(variables.user))
+    (variables.is_gang || 'true' in variables.rules['namespace-defaults']) && variables.user_id == '' || !variables.user.matches(r'^[0-9]{1,12}$') || variables.rules['users'].exists(r, r == '*' ? int(variables.user) > 0 : r.contains('-') ? int(r.split('-')[0].trim()) <= int(variables.user) && int(variables.user) <= int(r.split('-')[1].trim()) : int(r) == int(variables.user))
   messageExpression: >-
     'namespace ' + request.namespace + ' may not run jobs as user ' + variables.user + ' (annotation sunk.coreweave.com/user-id): rule ' + (int(variables.user) == 0 ? 'root' : 'users') + ' of ' + variables.row + ' in --user-policy allows ' + (variables.rules['users'].size() == 0 ? 'none' : variables.rules['users'].join(', '))
 - expression: >-
-    variables.is_gang && variables.user_id == '' || !variables.group_id.matches(r'^[0-9]{1,12}$') || (variables.user.matches(r'^[0-9]{1,12}$') && int(variables.group_id) == int(variables.user)) || variables.group_id in variables.rules['default-group'] || variables.rules['groups'].exists(r, r == '*' ? int(variables.group_id) > 0 : r.contains('-') ? int(r.split('-')[0].trim()) <= int(variables.group_id) && int(variables.group_id) <= int(r.split('-')[1].trim()) : int(r) == int(variables.group_id))
+    (variables.is_gang || 'true' in variables.rules['namespace-defaults']) && variables.user_id == '' || 'true' in variables.rules['namespace-defaults'] || !variables.group_id.matches(r'^[0-9]{1,12}$') || (variables.user.matches(r'^[0-9]{1,12}$') && int(variables.group_id) == int(variables.user)) || variables.group_id in variables.rules['default-group'] || variables.rules['groups'].exists(r, r == '*' ? int(variables.group_id) > 0 : r.contains('-') ? int(r.split('-')[0].trim()) <= int(variables.group_id) && int(variables.group_id) <= int(r.split('-')[1].trim()) : int(r) == int(variables.group_id))
   messageExpression: >-
     'namespace ' + request.namespace + ' may not run jobs as group ' + variables.group_id + ': rule ' + (int(variables.group_id) == 0 ? 'root' : 'groups') + ' of ' + variables.row + ' in --user-policy allows ' + (variables.rules['groups'].size() == 0 ? 'none' : variables.rules['groups'].join(', '))
 - expression: >-

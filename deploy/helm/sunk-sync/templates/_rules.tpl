@@ -142,3 +142,11 @@
   verbs:
     - list # waits until no foreign Pod lives on a Node with the lock (L1)
 {{- end }}
+
+{{- define "sunk-sync.rules.namespaces" -}}
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs:
+    - list # reads the defaults that Namespaces name, for namespace-defaults (P5)
+    - watch # changes arrive within milliseconds
+{{- end }}

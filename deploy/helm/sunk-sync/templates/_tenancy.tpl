@@ -25,7 +25,7 @@
 
 {{/* Each namespace and its rules as lists of texts, in JSON, which is CEL too. */}}
 {{- define "sunk-sync.rulesByNamespace" -}}
-{{- $none := dict "users" list "groups" list "accounts" list "qos" list "partitions" list "reservations" list "max-priority" list "exclusive" list "required-nodes" list "default-user" list "default-group" list "default-account" list -}}
+{{- $none := dict "users" list "groups" list "accounts" list "qos" list "partitions" list "reservations" list "max-priority" list "exclusive" list "required-nodes" list "namespace-defaults" list "default-user" list "default-group" list "default-account" list -}}
 {{- $rows := dict "*" $none -}}
 {{- range $namespace, $rules := .Values.scheduler.userPolicy -}}
 {{- $row := dict -}}
@@ -46,6 +46,15 @@
 {{- $_ := set $rows $namespace (merge (omit $row "root") $none) -}}
 {{- end -}}
 {{- toJson $rows -}}
+{{- end }}
+
+{{/* Whether some rule needs the annotations of Namespaces. */}}
+{{- define "sunk-sync.takesNamespaceDefaults" -}}
+{{- if include "sunk-sync.hasUserPolicy" . -}}
+{{- range $rules := .Values.scheduler.userPolicy -}}
+{{- if kindIs "map" $rules }}{{ if get $rules "namespace-defaults" }}true{{ end }}{{ end -}}
+{{- end -}}
+{{- end -}}
 {{- end }}
 
 {{/* A duration such as 1m30s, or seconds, as seconds. */}}

@@ -47,7 +47,7 @@ def submit(workload: Workload, configuration: Configuration, now: float) -> Ruli
     prevented = _prevented(workload, configuration) or _not_yet(workload, configuration, now)
     if prevented is not None:
         return prevented
-    assert description is not None  # else the gang is incomplete, or the request is invalid
+    assert description is not None  # else something of the request is missing or invalid
     action = _submission(workload, description, configuration, now)
     again_s = tried_again_s(workload.history, now)
     return Ruling((action,), f"job submitted for {named(workload)}", again_s)
@@ -62,6 +62,8 @@ def _prevented(workload: Workload, configuration: Configuration) -> Ruling | Non
         return Ruling(because=f"waits: {members.missing}")
     if workload.request.invalid:
         return Ruling(because=f"refused: {workload.request.invalid}")
+    if workload.request.unread:
+        return Ruling(because=f"waits: {workload.request.unread}")
     if hosts.unfit:
         return Ruling(because=f"no host can take it: {hosts.unfit}")
     if hosts.not_ready:

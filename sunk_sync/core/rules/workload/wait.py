@@ -102,6 +102,8 @@ def _notice(workload: Workload, configuration: Configuration) -> Notice | None:
         return _of_job(workload.live, workload.calls, workload.binding.refused)
     if workload.request.invalid:
         return Notice(workload.request.invalid, EVENT_INVALID)
+    if workload.request.unread:
+        return Notice(workload.request.unread, EVENT_UNSCHEDULABLE)
     if members.missing:
         return Notice(members.missing, EVENT_UNSCHEDULABLE)
     if hosts.unfit:
