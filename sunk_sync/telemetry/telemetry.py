@@ -24,6 +24,7 @@ from sunk_sync.telemetry.latencies import Latencies
 from sunk_sync.telemetry.metrics import Figures, Metrics
 from sunk_sync.telemetry.requests import RequestMetrics
 from sunk_sync.telemetry.sources import SourceJournal
+from sunk_sync.telemetry.traces import PodTraces
 
 LONGEST_STEP_WINDOW_S = 60.0
 QUIET_S = 60.0
@@ -66,13 +67,16 @@ class Telemetry:
         self._pod_ends = metrics.counter("sunk_sync_pod_ends_total")
         self._leads = metrics.gauge("leader_election_master_status")
         self._rule_failures = metrics.counter("sunk_sync_rule_failures_total")
+        self.traces: PodTraces | None = None
+        """None: --traces-endpoint is not set."""
         self.hooks = HookJournal(log, metrics, ask=self._troubles.ask)
         self.alarm_gauges = AlarmGauges(log, metrics.figures)
         self.node_set_gauges = metrics.node_sets
         self.slurm_gauges = metrics.slurm
         self.drift_gauges = DriftGauges(metrics)
         metrics.set_build(cluster_name)
-        metrics.at_scrape += [self._loop.tell, _counting(dropped_lines)]
+        self.at_scrape = metrics.at_scrape
+        self.at_scrape += [self._loop.tell, _counting(dropped_lines)]
         for authority in ("kubernetes", "slurm"):
             self._depth.labels(authority).set(0)
             self._adds.labels(authority)

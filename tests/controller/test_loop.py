@@ -62,6 +62,8 @@ LIMITS = Limits(concurrency=4, batch=1, leisurely=2)
 class Journal:
     """A journal that keeps all entries."""
 
+    traces = None
+
     def __init__(self) -> None:
         self.steps: list[tuple[int, int]] = []
         self.sources: list[News] = []

@@ -39,6 +39,8 @@ STANDING = (RecordEvent, GetObject, GetJob, Relist, AnswerGate, AnswerStop)
 class Diary:
     """The journal of the loop. It adds lines to the history, and checks two invariants."""
 
+    traces = None
+
     def __init__(self, history: History) -> None:
         self._history = history
 
