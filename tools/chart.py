@@ -42,6 +42,8 @@ OWN_VALUES = {
     "hooks-url": "hooks.url",
     "hooks-key-file": "hooks.key",
     "leader-elect": "leaderElection.enabled",
+    "traces-endpoint": "traces.endpoint",
+    "traces-sample": "traces.sample",
     "kubeconfig": "",
     "context": "",
     "metrics-bind-address": "",
@@ -119,8 +121,6 @@ def _checked(about: About) -> Mapping[str, object]:
     if about.form == "DURATION":
         pattern = "^([0-9.]+(ms|s|m|h|d)?)+$"
         return {"type": ["string", "number"], "pattern": pattern, "minimum": 0}
-    if about.form == "SHARE":
-        return {"type": ["string", "number"], "minimum": 0, "maximum": 1}
     if about.form == "N":
         return {"type": "integer", "minimum": 0}
     return {"type": "string", "minLength": 1}

@@ -192,8 +192,9 @@ class Settings(BaseModel):
     """time after which a standby takes over from a leader that does not answer"""
 
     traces_endpoint: types.TracesUrl | None = _setting(_TRACES, None, "off")
-    """URL of an OTLP/HTTP collector for traces of Pods; needs the packages of the extra `traces`"""
-    traces_sample: types.Share = _setting(_TRACES, 1.0)
+    """URL of an OTLP/HTTP collector, for a trace of each Pod; empty: off. It needs the packages of
+    the extra `traces`, which the image has"""
+    traces_sample: types.Share = _setting(_TRACES, 1.0, "1")
     """share of the Pods that are traced, 0 to 1; all replicas choose the same ones"""
 
     dry_run: types.Switch = _setting(_RUNNING, default=False)

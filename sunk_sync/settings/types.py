@@ -117,6 +117,10 @@ def _user_policy(path: str) -> PolicyFile:
     return PolicyFile(file, read_user_policy(file))
 
 
+def _unless_empty(given: object, check: Callable[[object], object]) -> object:
+    return check(given) if given else None
+
+
 def _traceable(address: str) -> str:
     """Refuse an address without the optional packages: nothing would be sent there."""
     try:
@@ -204,7 +208,8 @@ LoopbackAddress = Annotated[Address | None, PlainValidator(parse_loopback)]
 Url = Annotated[
     str, AfterValidator(_bare), _check(_form(_URL), "http://HOST:PORT or https://HOST:PORT")
 ]
-TracesUrl = Annotated[Url, AfterValidator(_traceable)]
+TracesUrl = Annotated[Url, AfterValidator(_traceable), WrapValidator(_unless_empty)]
+"""None: empty, as if it were not set."""
 Share = Annotated[float, BeforeValidator(parse_share)]
 Urls = Annotated[tuple[Url, ...], _list]
 Namespaces = Annotated[tuple[Annotated[str, _namespace], ...], _list]

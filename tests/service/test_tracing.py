@@ -263,6 +263,10 @@ def test_a_wrong_value_is_refused(flags: dict[str, str], mistake: str) -> None:
         load(flags, {})
 
 
+def test_an_empty_address_means_no_traces() -> None:
+    assert load({"traces-endpoint": ""}, {}).traces_endpoint is None
+
+
 @pytest.mark.parametrize("share", ["0", "1", "0.25", ".5", "1.0", "0.0"])
 def test_a_share_is_a_number_from_0_to_1(share: str) -> None:
     settings: Settings = load({"traces-sample": share}, {})
