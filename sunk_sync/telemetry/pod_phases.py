@@ -78,7 +78,7 @@ def phase_of(pod: Pod, workload: Workload) -> Phase:
     return Phase(AGAIN) if workload.submission.refused is not None else NO_PHASE
 
 
-def refresh(record: Record, pod: Pod, workload: Workload) -> None:
+def refresh(record: Record, pod: Pod, *, workload: Workload) -> None:
     """Take over what the rows show now; what they show no more stays."""
     record.pod = pod
     live, ended, asked = workload.live, workload.ended, workload.request.description
@@ -87,8 +87,12 @@ def refresh(record: Record, pod: Pod, workload: Workload) -> None:
         record.job = job
         record.job_ended_s = None if live is not None else ended.since_s or None
     if asked is not None:
-        said = {"partition": asked.partition, "account": asked.account, "qos": asked.qos}
-        record.request = {f"slurm.job.{name}": text for name, text in said.items() if text}
+        said = {
+            "slurm.job.partition": asked.partition,
+            "slurm.job.account": asked.account,
+            "slurm.job.qos": asked.qos,
+        }
+        record.request = _not_empty(said)
 
 
 def failure_of(phase: Phase, job: Job | None) -> str:
@@ -101,22 +105,25 @@ def failure_of(phase: Phase, job: Job | None) -> str:
 
 
 def of_pod(pod: Pod) -> Attributes:
-    named = {
+    said = {
         "k8s.namespace.name": pod.namespace,
         "k8s.pod.name": pod.name,
         "k8s.pod.uid": pod.uid,
         "k8s.node.name": pod.node_name,
         "sunk_sync.gang": f"{pod.gang.kind}/{pod.gang.name}" if pod.gang is not None else "",
     }
-    return {name: text for name, text in named.items() if text}
+    return _not_empty(said)
 
 
 def of_job(job: Job | None) -> Attributes:
     if job is None:
         return {}
-    state = "" if is_live(job) else end_of(job)
-    said = {"id": job.job_id, "nodes": shortened(job.slurm_nodes), "state": state}
-    return {f"slurm.job.{name}": text for name, text in said.items() if text}
+    said = {
+        "slurm.job.id": job.job_id,
+        "slurm.job.nodes": shortened(job.slurm_nodes),
+        "slurm.job.state": "" if is_live(job) else end_of(job),
+    }
+    return _not_empty(said)
 
 
 def of_phase(record: Record, job: Job | None) -> Attributes:
@@ -153,3 +160,7 @@ def job_in(outcome: Outcome) -> Job | None:
     """Return the job that the answer to a submission shows."""
     rows = (one.row for one in outcome.seen if isinstance(one, Observed))
     return next((row for row in rows if isinstance(row, Job)), None)
+
+
+def _not_empty(said: Mapping[str, str]) -> Attributes:
+    return {name: text for name, text in said.items() if text}

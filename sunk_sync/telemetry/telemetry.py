@@ -39,6 +39,9 @@ Log = structlog.typing.FilteringBoundLogger
 
 
 class Telemetry:
+    traces: PodTraces | None = None
+    """None: --traces-endpoint is not set."""
+
     def __init__(
         self,
         log: Log,
@@ -67,8 +70,6 @@ class Telemetry:
         self._pod_ends = metrics.counter("sunk_sync_pod_ends_total")
         self._leads = metrics.gauge("leader_election_master_status")
         self._rule_failures = metrics.counter("sunk_sync_rule_failures_total")
-        self.traces: PodTraces | None = None
-        """None: --traces-endpoint is not set."""
         self.hooks = HookJournal(log, metrics, ask=self._troubles.ask)
         self.alarm_gauges = AlarmGauges(log, metrics.figures)
         self.node_set_gauges = metrics.node_sets

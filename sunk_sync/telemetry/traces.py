@@ -115,7 +115,7 @@ class PodTraces:
             record = self._records.get(pod.uid) or self._open(graph, pod, key=key, phase=phase)
             if record.closed:
                 continue
-            refresh(record, pod, workload)
+            refresh(record, pod, workload=workload)
             if phase != record.phase:
                 at_ns = self._begun_ns(graph, record, phase)
                 job = graph.jobs.get(record.phase.job_id) or record.job
