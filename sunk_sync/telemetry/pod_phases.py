@@ -48,6 +48,8 @@ class Record(Struct, kw_only=True):
     """When the phase began."""
     resumed: bool = False
     """Another process saw the phase begin: this one may know its beginning too late."""
+    seen: tuple[object, ...] = ()
+    """The decision and the rows of the last look; empty: look again."""
     closed: bool = False
     """The root span is sent."""
     why: str = ""

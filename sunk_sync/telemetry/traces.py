@@ -16,6 +16,7 @@ from sunk_sync.core.model.facts import Job, Pod
 from sunk_sync.core.model.keys import uids_of
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused
 from sunk_sync.core.model.verdict import Decision
+from sunk_sync.core.views.workload import Workload
 from sunk_sync.telemetry.pod_phases import (
     ALLOCATED,
     BIND,
@@ -87,6 +88,7 @@ class PodTraces:
             for uid in _uids(action):
                 record = self._records.get(uid)
                 if record is not None and not record.closed:
+                    record.seen = ()
                     times = (self._ns(sent_s), self._ns(answered_s))
                     self._called(record, action, outcome, times=times)
         except Exception as error:  # noqa: BLE001 - see the class
@@ -106,25 +108,28 @@ class PodTraces:
         pods = graph.workloads.index.pods.get(key, {})
         for uid in sorted(self._uids_of.get(key, set()) - pods.keys()):
             self._left(graph, uid)
-        traced = [pod for pod in pods.values() if self._is_traced(pod)]
-        if not traced:
-            return
-        workload = graph.workload(key)
-        for pod in traced:
+        workload: Workload | None = None
+        for pod in filter(self._is_traced, pods.values()):
+            record = self._records.get(pod.uid)
+            seen = (because, pod, *_jobs(graph, pod.uid))
+            if record is not None and (record.closed or record.seen == seen):
+                continue  # most decisions change nothing, and a view of the workload is costly
+            workload = workload or graph.workload(key)
             phase = phase_of(pod, workload)
-            record = self._records.get(pod.uid) or self._open(graph, pod, key=key, phase=phase)
-            if record.closed:
-                continue
+            record = record or self._open(graph, pod, key=key, phase=phase)
+            record.seen = seen
             refresh(record, pod, workload=workload)
-            if phase != record.phase:
-                at_ns = self._begun_ns(graph, record, phase)
-                job = graph.jobs.get(record.phase.job_id) or record.job
-                self._end_phase(record, job, at_ns=at_ns)
-                _begin_phase(record, phase, at_ns=at_ns)
+            if phase != record.phase and not record.closed:
+                self._change_phase(graph, record, phase)
             if because != NOTHING.because:
                 record.why = because
-            if pod.ended:
+            if pod.ended and not record.closed:
                 self._close(graph, record, outcome=pod.phase)
+
+    def _change_phase(self, graph: Graph, record: Record, phase: Phase) -> None:
+        at_ns = self._begun_ns(graph, record, phase)
+        self._end_phase(record, graph.jobs.get(record.phase.job_id) or record.job, at_ns=at_ns)
+        _begin_phase(record, phase, at_ns=at_ns)
 
     def _is_traced(self, pod: Pod) -> bool:
         if pod.uid in self._records:
@@ -276,6 +281,10 @@ def _call(record: Record, name: str, outcome: Outcome, *, times: tuple[int, int]
         failure="" if isinstance(outcome, Done) else outcome.why,
         call=True,
     )
+
+
+def _jobs(graph: Graph, uid: str) -> list[Job | None]:
+    return [graph.jobs.get(one) for one in graph.workloads.index.jobs_of_uid.get(uid, ())]
 
 
 def _uids(action: _Call) -> Sequence[str]:
