@@ -24,20 +24,10 @@ FLUSH_S = 3.0
 @asynccontextmanager
 async def tracing(settings: Settings, telemetry: Telemetry) -> AsyncIterator[None]:
     """Let the journal feed traces; at the end, send those that wait."""
-    endpoint = settings.traces_endpoint
-    if endpoint is None:
+    outlet = None if settings.traces_endpoint is None else _outlet(settings, telemetry)
+    if outlet is None:
         yield
         return
-    from sunk_sync.telemetry.otlp import Outlet  # only here: its import takes a third of a second
-
-    about = {
-        "service.name": "sunk-sync",
-        "service.version": version.version(),
-        "service.instance.id": socket.gethostname(),
-        "k8s.namespace.name": settings.own_namespace,
-        "slurm.cluster.name": settings.cluster_name,
-    }
-    outlet = Outlet(endpoint, about, log=telemetry.log)
     telemetry.at_scrape.append(outlet.tell)
     telemetry.traces = PodTraces(
         outlet.send,
@@ -46,13 +36,32 @@ async def tracing(settings: Settings, telemetry: Telemetry) -> AsyncIterator[Non
         clock=time.monotonic,
         wall_ns=time.time_ns,
     )
-    telemetry.log.info("traces pods", endpoint=endpoint, share=settings.traces_sample)
     try:
         yield
         await _flush(outlet, telemetry)
     finally:
         telemetry.traces = None
         outlet.give_up()
+
+
+def _outlet(settings: Settings, telemetry: Telemetry) -> "Outlet | None":
+    from sunk_sync.telemetry.otlp import Outlet  # nothing else imports the SDK
+
+    endpoint, share = settings.traces_endpoint or "", settings.traces_sample
+    about = {
+        "service.name": "sunk-sync",
+        "service.version": version.version(),
+        "service.instance.id": socket.gethostname(),
+        "k8s.namespace.name": settings.own_namespace,
+        "slurm.cluster.name": settings.cluster_name,
+    }
+    try:
+        outlet = Outlet(endpoint, about, log=telemetry.log)
+    except ValueError as error:
+        telemetry.log.error("traces cannot start", why=f"an OTEL_… variable is wrong: {error}")
+        return None
+    telemetry.log.info("traces pods", endpoint=endpoint, share=share)
+    return outlet
 
 
 async def _flush(outlet: "Outlet", telemetry: Telemetry) -> None:

@@ -129,8 +129,8 @@ def _traceable(address: str) -> str:
         spec = None
     if spec is None or find_spec("opentelemetry.sdk") is None:
         raise ValueError(
-            "traces need the packages of OpenTelemetry: pip install 'sunk-sync[traces]', "
-            "or the image of sunk-sync, which has them"
+            "the packages of the extra `traces` are missing: the image of sunk-sync has them, and "
+            "elsewhere `pip install --no-deps -r requirements-traces.lock` installs them"
         )
     return address
 

@@ -33,7 +33,10 @@ Log = structlog.typing.FilteringBoundLogger
 
 
 class Outlet:
-    """Takes spans and sends them in batches. `send` never waits."""
+    """Takes spans and sends them in batches. `send` never waits.
+
+    ValueError: a variable of the SDK has a wrong value.
+    """
 
     def __init__(
         self,
@@ -53,6 +56,7 @@ class Outlet:
         self._resource = Resource.create({**about, **chosen})
         self._scope = InstrumentationScope("sunk-sync", version())
         self._taken = self._refused = 0
+        self._library_log.attach()
 
     @property
     def dropped(self) -> int:
@@ -191,6 +195,8 @@ class _LibraryLog(logging.Handler):
         super().__init__(logging.WARNING)
         self.first = ""
         self._logger = logging.getLogger(_LIBRARY)
+
+    def attach(self) -> None:
         self._logger.addHandler(self)
         self._logger.propagate = False
 

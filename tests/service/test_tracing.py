@@ -185,6 +185,17 @@ async def test_when_the_collector_is_back_it_gets_the_next_spans(scene: Scene) -
     assert lines_of(syncer, "the collector takes traces again")
 
 
+async def test_a_variable_that_the_sdk_refuses_costs_the_traces_alone(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "99999")
+    syncer = await scene.serve()
+    await scene.bound("train")
+    (line,) = lines_of(syncer, "traces cannot start")
+    assert line["why"]
+    assert await syncer.stop()
+
+
 async def test_without_pods_in_the_share_nothing_is_sent(scene: Scene) -> None:
     await scene.serve(traces_sample=0.0)
     await scene.bound("train")
@@ -244,7 +255,7 @@ print(json.dumps([code, said.getvalue()]))
     code_, said = run(code)
     assert code_ == 2
     assert "--traces-endpoint" in said
-    assert "pip install 'sunk-sync[traces]'" in said
+    assert "pip install --no-deps -r requirements-traces.lock" in said
 
 
 @pytest.mark.parametrize(
