@@ -100,7 +100,8 @@ mutation: $(READY) ## run mutation tests of rules, policy and outbox
 
 lock: ## update the lock files from pyproject.toml (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -q -o requirements.lock
-	uv pip compile pyproject.toml --extra dev -c requirements.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -q -o requirements-dev.lock
+	uv pip compile pyproject.toml --extra traces -c requirements.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -q -o requirements-traces.lock
+	uv pip compile pyproject.toml --extra dev --extra traces -c requirements.lock -c requirements-traces.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -q -o requirements-dev.lock
 	uv pip compile --group build --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -q -o requirements-build.lock
 
 image: $(RUNTIME) ## build the container image with podman or docker, and its bill of materials

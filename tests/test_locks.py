@@ -4,6 +4,7 @@ import hashlib
 import os
 import re
 import subprocess
+import tomllib
 import venv
 import zipfile
 from importlib import metadata
@@ -14,7 +15,12 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
-LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-build.lock")
+LOCKS = (
+    "requirements.lock",
+    "requirements-traces.lock",
+    "requirements-dev.lock",
+    "requirements-build.lock",
+)
 BROUGHT = {"pip", "setuptools", "sunk-sync"}
 """Packages of a fresh environment, and the product."""
 
@@ -34,6 +40,10 @@ def locked(name: str) -> set[str]:
     assert all(re.fullmatch(r"==[^,]+", str(one.specifier)) for one in found)
     wanted = [one for one in found if one.marker is None or one.marker.evaluate()]
     return {canonicalize_name(one.name) for one in wanted}
+
+
+def pins(name: str) -> list[str]:
+    return re.findall(r"^[A-Za-z][^ ]*==[^ ]+", (ROOT / name).read_text(), re.MULTILINE)
 
 
 def run(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -78,11 +88,26 @@ def test_a_lock_installs_exactly_what_it_names(lock: str, newest: bool, tmp_path
     assert installed(python) | BROUGHT == locked(lock) | BROUGHT
 
 
-def test_both_locks_name_every_dependency_of_the_product() -> None:
+def test_the_locks_name_every_dependency_of_the_product() -> None:
     asked = metadata.requires("sunk-sync") or []
     rows = [Requirement(row) for row in asked]
     names = {canonicalize_name(one.name) for one in rows if "extra" not in str(one.marker)}
-    assert names <= locked("requirements.lock") <= locked("requirements-dev.lock")
+    assert names <= locked("requirements.lock") <= locked("requirements-traces.lock")
+    assert locked("requirements-traces.lock") <= locked("requirements-dev.lock")
+
+
+def test_the_extra_of_traces_is_in_the_image_and_not_in_the_demo() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extra = [Requirement(row) for row in project["optional-dependencies"]["traces"]]
+    names = {canonicalize_name(one.name) for one in extra}
+    assert names <= locked("requirements-traces.lock")
+    assert not names & locked("requirements.lock")
+    assert "--requirement requirements-traces.lock" in (ROOT / "Containerfile").read_text()
+
+
+def test_the_locks_pin_each_package_to_one_release() -> None:
+    for name in LOCKS[1:-1]:
+        assert set(pins("requirements.lock")) <= set(pins(name))
 
 
 def wheel(folder: Path, name: str, version: str, *, needs: str = "", extra: str = "") -> str:

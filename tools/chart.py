@@ -42,6 +42,8 @@ OWN_VALUES = {
     "hooks-url": "hooks.url",
     "hooks-key-file": "hooks.key",
     "leader-elect": "leaderElection.enabled",
+    "traces-endpoint": "traces.endpoint",
+    "traces-sample": "traces.sample",
     "kubeconfig": "",
     "context": "",
     "metrics-bind-address": "",

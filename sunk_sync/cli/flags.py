@@ -13,7 +13,7 @@ from sunk_sync.settings.types import Address
 
 _FORMS = {"s": "DURATION", "file": "FILE", "kubeconfig": "FILE", "policy": "FILE", "minute": "N"}
 _FORMS |= {"address": "HOST:PORT", "base": "URL,…", "components": "LIST", "namespace": "LIST"}
-_FORMS |= {"object": "LIST"}
+_FORMS |= {"object": "LIST", "endpoint": "URL", "sample": "SHARE"}
 _FORMS |= {"map": "KEY=VALUE,…", "types": "KEY=VALUE,…"}
 """The form of a value, by the last word of the setting's name."""
 

@@ -26,6 +26,7 @@ from sunk_sync.core.model.keys import Key
 from sunk_sync.core.model.outcomes import Done, Outcome, shown_by
 from sunk_sync.core.model.verdict import Decision, Kept
 from sunk_sync.core.reconciler import Reconciler
+from sunk_sync.telemetry.traces import PodTraces
 
 NEWS_PER_STEP = 100
 KEYS_PER_STEP = 100
@@ -49,6 +50,10 @@ class TakeOver(Struct, frozen=True):
 
 class Journal(Protocol):
     """Takes reports of what the loop did; every method must return at once."""
+
+    @property
+    def traces(self) -> PodTraces | None:
+        """Return what follows each Pod; None: nothing does."""
 
     def stepped(self, seconds: float, keys: int, news: int) -> None:
         """Report one step."""
@@ -200,6 +205,9 @@ class Loop:
         if isinstance(outcome, Done):
             self._tell_delay(outcome.action, answered_s=report.answered_s)
         self.history.answered(report.key, outcome, now=report.answered_s)
+        traces = self._journal.traces
+        if traces is not None:
+            traces.answered(outcome, sent_s=report.sent_s, answered_s=report.answered_s)
 
     def _tell_delay(self, action: Action, *, answered_s: float) -> None:
         memory = self.reconciler.graph.workloads.memory
@@ -232,6 +240,7 @@ class Loop:
 
     def _hand_over(self, now: float) -> int:
         decisions = self.reconciler.step(now=now, limit=self._most(KEYS_PER_STEP))
+        traces = self._journal.traces if self.leading else None
         for decision in decisions:
             key = decision.key
             if key in self._changed:
@@ -240,6 +249,8 @@ class Loop:
             self.history.decided(key, decision.because, now=now)
             if self.leading:
                 self._pass_on(decision, now=now)
+            if traces is not None:
+                traces.decided(self.reconciler.graph, decision)
             if key in self.reconciler.failures:
                 error = self.reconciler.failures[key]
                 self._journal.rule_failed(key, error.rule, error)

@@ -31,6 +31,7 @@ from sunk_sync.service.leadership import Leadership, own_address
 from sunk_sync.service.overview import Overview
 from sunk_sync.service.pausing import Pausing
 from sunk_sync.service.slurm_metrics import Queue, metrics_poll
+from sunk_sync.service.tracing import tracing
 from sunk_sync.service.user_policy import PolicyWatch
 from sunk_sync.service.wiring import (
     ALONE,
@@ -101,6 +102,7 @@ class Service:
             servers = await stack.enter_async_context(self._servers())
             self.log.info("metrics server open", **servers.addresses)
             self._log_settings()
+            await stack.enter_async_context(tracing(self.settings, self.telemetry))
             try:
                 key = self._key_in_file()
             except KeyFileError as error:

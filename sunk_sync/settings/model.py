@@ -32,6 +32,7 @@ _PODS = "Pods scheduled by Slurm"
 _LISTEN = "Listen addresses"
 _HOOKS = "Hooks and the gate"
 _LOCK = "Node lock"
+_TRACES = "Traces"
 _RUNNING = "Running"
 _REPLICAS = "Replicas"
 
@@ -189,6 +190,12 @@ class Settings(BaseModel):
     """only the replica that holds Lease sunk-sync-<cluster-name> writes; off: run one replica"""
     leader_elect_lease_duration_s: types.Duration = _setting(_REPLICAS, 6.0, ge=2.0, le=60.0)
     """time after which a standby takes over from a leader that does not answer"""
+
+    traces_endpoint: types.TracesUrl | None = _setting(_TRACES, None, "off")
+    """URL of an OTLP/HTTP collector, for a trace of each Pod; empty: off. It needs the packages of
+    the extra `traces`, which the image has"""
+    traces_sample: types.Share = _setting(_TRACES, 1.0, "1")
+    """share of the Pods that are traced, 0 to 1; all replicas choose the same ones"""
 
     dry_run: types.Switch = _setting(_RUNNING, default=False)
     """decide and log, but write nothing"""

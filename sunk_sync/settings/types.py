@@ -6,6 +6,7 @@ Each check raises ValueError, for pydantic, with a sentence that says what is al
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
@@ -116,6 +117,32 @@ def _user_policy(path: str) -> PolicyFile:
     return PolicyFile(file, read_user_policy(file))
 
 
+def _unless_empty(given: object, check: Callable[[object], object]) -> object:
+    return check(given) if given else None
+
+
+def _traceable(address: str) -> str:
+    """Refuse an address without the optional packages: nothing would be sent there."""
+    try:
+        spec = find_spec("opentelemetry.exporter.otlp.proto.http")
+    except ModuleNotFoundError:
+        spec = None
+    if spec is None or find_spec("opentelemetry.sdk") is None:
+        raise ValueError(
+            "the packages of the extra `traces` are missing: the image of sunk-sync has them, and "
+            "elsewhere `pip install --no-deps -r requirements-traces.lock` installs them"
+        )
+    return address
+
+
+def parse_share(given: object) -> float:
+    """Read `0.1`. The ValueError says what is allowed."""
+    text = str(given).strip()
+    if not re.fullmatch(r"0|1|0?\.\d{1,9}|[01]\.0*", text, re.ASCII):
+        raise ValueError("allowed is a share from 0 to 1, such as 0.1")
+    return float(text)
+
+
 def _words(given: object) -> object:
     """Turn a comma list into a tuple; lists of the file pass as they are."""
     parts = given.split(",") if isinstance(given, str) else given
@@ -181,6 +208,9 @@ LoopbackAddress = Annotated[Address | None, PlainValidator(parse_loopback)]
 Url = Annotated[
     str, AfterValidator(_bare), _check(_form(_URL), "http://HOST:PORT or https://HOST:PORT")
 ]
+TracesUrl = Annotated[Url, AfterValidator(_traceable), WrapValidator(_unless_empty)]
+"""None: empty, as if it were not set."""
+Share = Annotated[float, BeforeValidator(parse_share)]
 Urls = Annotated[tuple[Url, ...], _list]
 Namespaces = Annotated[tuple[Annotated[str, _namespace], ...], _list]
 NamespacesOrAll = Annotated[Namespaces, WrapValidator(_or_all)]

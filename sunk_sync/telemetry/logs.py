@@ -83,13 +83,18 @@ class _Libraries(logging.Handler):
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Log one record as one line; if it cannot be formatted, log its raw text."""
-        try:
-            text = record.getMessage()
-        except (TypeError, ValueError):
-            text = str(record.msg)
+        """Log one record as one line."""
+        text = text_of(record)
         level = min(record.levelno, logging.ERROR)
         self._log.log(level, text, logger=record.name, exc_info=record.exc_info)
+
+
+def text_of(record: logging.LogRecord) -> str:
+    """Return the text of a library's record; if it cannot be formatted, its raw text."""
+    try:
+        return record.getMessage()
+    except (TypeError, ValueError):
+        return str(record.msg)
 
 
 def clean(text: str, length_max: int = TEXT_LENGTH_MAX) -> str:

@@ -220,6 +220,12 @@ _STATE = (
         "Log lines dropped because their reader was too slow",
     ),
     Spec(
+        "sunk_sync_trace_spans_dropped_total",
+        "counter",
+        "Spans of traces that no collector took; absent without --traces-endpoint",
+        later=True,
+    ),
+    Spec(
         "sunk_sync_build_info",
         "gauge",
         "Always 1",

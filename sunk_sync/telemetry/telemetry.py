@@ -24,6 +24,7 @@ from sunk_sync.telemetry.latencies import Latencies
 from sunk_sync.telemetry.metrics import Figures, Metrics
 from sunk_sync.telemetry.requests import RequestMetrics
 from sunk_sync.telemetry.sources import SourceJournal
+from sunk_sync.telemetry.traces import PodTraces
 
 LONGEST_STEP_WINDOW_S = 60.0
 QUIET_S = 60.0
@@ -38,6 +39,9 @@ Log = structlog.typing.FilteringBoundLogger
 
 
 class Telemetry:
+    traces: PodTraces | None = None
+    """None: --traces-endpoint is not set."""
+
     def __init__(
         self,
         log: Log,
@@ -72,7 +76,8 @@ class Telemetry:
         self.slurm_gauges = metrics.slurm
         self.drift_gauges = DriftGauges(metrics)
         metrics.set_build(cluster_name)
-        metrics.at_scrape += [self._loop.tell, _counting(dropped_lines)]
+        self.at_scrape = metrics.at_scrape
+        self.at_scrape += [self._loop.tell, _counting(dropped_lines)]
         for authority in ("kubernetes", "slurm"):
             self._depth.labels(authority).set(0)
             self._adds.labels(authority)

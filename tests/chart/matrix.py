@@ -57,6 +57,7 @@ MATRIX: dict[str, Values] = {
             "dashboards": {"enabled": True},
         }
     },
+    "traces": {"traces": {"endpoint": "http://collector.monitoring:4318", "sample": 0.1}},
     "one replica": {"leaderElection": {"enabled": False}},
     "spread by hand": {"topologySpreadConstraints": [SPREAD]},
     "another cluster name": {"clusterName": "HPC_2.east"},

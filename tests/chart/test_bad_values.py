@@ -43,6 +43,10 @@ BAD: dict[str, tuple[Values, str]] = {
         {"settings": {"log-level": "verbose"}},
         "at '/settings/log-level': value must be one of 'debug', 'info', 'warning', 'error'",
     ),
+    "traces beyond all Pods": (
+        {"traces": {"sample": 10}},
+        "at '/traces/sample': maximum: got 10, want 1",
+    ),
     "no duration": (
         {"settings": {"slurm-kill-wait": "half a minute"}},
         "at '/settings/slurm-kill-wait': 'half a minute' does not match pattern",

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -34,9 +35,9 @@ from sunk_sync.core.model.facts import (
     Source,
     reference_of,
 )
-from sunk_sync.core.model.keys import host_key
+from sunk_sync.core.model.keys import Key, host_key
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
-from sunk_sync.core.model.verdict import Ruling
+from sunk_sync.core.model.verdict import Decision, Ruling
 from sunk_sync.core.policy import Policy
 from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.core.views.host import Host
@@ -61,6 +62,8 @@ LIMITS = Limits(concurrency=4, batch=1, leisurely=2)
 
 class Journal:
     """A journal that keeps all entries."""
+
+    traces: Any = None
 
     def __init__(self) -> None:
         self.steps: list[tuple[int, int]] = []
@@ -173,6 +176,42 @@ async def test_a_fact_is_pushed_at_once_with_its_cause() -> None:
     assert outcome == Done(drain)
     assert because.startswith("drained: Node kn1 is cordoned")
     assert seconds == pytest.approx(0.01)
+
+
+class Traces:
+    """Keeps what the loop tells of."""
+
+    def __init__(self) -> None:
+        self.keys: list[Key] = []
+        self.calls: list[tuple[Action, float, float]] = []
+
+    def decided(self, graph: Graph, decision: Decision) -> None:
+        assert graph.sources.readiness
+        self.keys.append(decision.key)
+
+    def answered(self, outcome: Outcome, *, sent_s: float, answered_s: float) -> None:
+        self.calls.append((outcome.action, sent_s, answered_s))
+
+
+@in_virtual_time
+async def test_traces_hear_of_each_decision_and_of_each_answer_with_its_times() -> None:
+    controller = await on_host()
+    traces = controller.journal.traces = Traces()
+    begun_s = now()
+    await controller.hear(0.1, observed(node(unschedulable=True)))
+    assert traces.keys[0] == host_key("n1")
+    drain = Drain("n1", "k8s: node cordoned")
+    (found,) = [call for call in traces.calls if call[0] == drain]
+    assert found[1:] == pytest.approx((begun_s, begun_s + 0.01))
+
+
+@in_virtual_time
+async def test_a_standby_traces_nothing() -> None:
+    controller = await on_host()
+    controller.loop.leading = False
+    traces = controller.journal.traces = Traces()
+    await controller.hear(0.1, observed(node(unschedulable=True)))
+    assert traces.keys == []
 
 
 @in_virtual_time

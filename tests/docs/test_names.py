@@ -59,6 +59,21 @@ def test_each_other_flag_is_still_needed() -> None:
     assert not [flag for flag in OTHERS if flag not in text]
 
 
+def attributes_of_traces() -> set[str]:
+    """Return the attributes of spans, as the modules that set them spell them."""
+    files = (ROOT / "sunk_sync" / "telemetry" / f"{name}.py" for name in ("pod_phases", "traces"))
+    pattern = r'"((?:k8s|slurm)\.[a-z_.]+|sunk_sync\.[a-z_]+)"'
+    return {name for file in files for name in re.findall(pattern, file.read_text())}
+
+
+def test_the_page_about_traces_names_each_attribute() -> None:
+    named = {span for page, span in spans() if page == "docs/howto/traces.md"}
+    assert attributes_of_traces() - named == set()
+    assert {one for one in named if re.match(r"(k8s|slurm|sunk_sync)\.", one)} == (
+        attributes_of_traces()
+    )
+
+
 def test_each_chart_value_exists() -> None:
     text = [(block.place, block.text.replace("\\\n", " ")) for block in blocks()]
     text += list(spans())
@@ -73,6 +88,7 @@ def test_each_chart_value_exists() -> None:
         for page, span in spans()
         if re.fullmatch(rf"(?:{tops})(?:\.[a-z]\w*)+", span) and not is_field(span)
     }
+    found = {one for one in found if one[1] not in attributes_of_traces()}
     assert not [one for one in found if not is_value(VALUES, one[1])]
     assert found
     print(f"{len(found)} chart values")

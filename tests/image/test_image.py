@@ -41,8 +41,8 @@ def size(files: Any) -> int:
 
 
 def locked() -> dict[str, str]:
-    """Return the packages that requirements.lock names for this Python, with their versions."""
-    text = (tool.ROOT / "requirements.lock").read_text()
+    """Return the packages that the image's lock names for this Python, with their versions."""
+    text = (tool.ROOT / "requirements-traces.lock").read_text()
     rows = [Requirement(row) for row in re.findall(r"^[A-Za-z][^\\\n]*", text, re.MULTILINE)]
     wanted = [row for row in rows if row.marker is None or row.marker.evaluate(PYTHON)]
     return {canonicalize_name(row.name): str(row.specifier)[2:] for row in wanted}

@@ -23,6 +23,7 @@ from sunk_sync.service.wiring import ALONE, Authorities, HooksSetup, Parts, Repl
 from sunk_sync.settings.model import Settings
 from sunk_sync.slurm.api.client import Access, SlurmClient
 from sunk_sync.telemetry.telemetry import spelled
+from sunk_sync.telemetry.traces import PodTraces
 from tests.kit.clock import Machine
 from tests.sim.ends import KubeEnd, SlurmEnd, TokenFile
 from tests.sim.history import History
@@ -38,6 +39,8 @@ STANDING = (RecordEvent, GetObject, GetJob, Relist, AnswerGate, AnswerStop)
 
 class Diary:
     """The journal of the loop. It adds lines to the history, and checks two invariants."""
+
+    traces: PodTraces | None = None
 
     def __init__(self, history: History) -> None:
         self._history = history

@@ -354,6 +354,7 @@ def test_every_metric_of_the_table_is_served(bench: Bench) -> None:
     telemetry.figures.update(count_slurm_nodes([frozenset({"IDLE"})] * 3))
     telemetry.wrote(DRAIN, Done(DRAIN), "b", 0.1)
     telemetry.figures["sunk_sync_slurm_metrics_duration_seconds"] = 0.2
+    telemetry.figures["sunk_sync_trace_spans_dropped_total"] = 1
     show_all(telemetry.slurm_gauges)
     text = bench.text()
     labelled = telemetry.slurm_gauges.labelled()

@@ -126,6 +126,10 @@ hooks-url: {{ include "sunk-sync.hooksUrl" . }}
 {{- if and (include "sunk-sync.hasHooks" .) .Values.hooks.key.existingSecret }}
 hooks-key-file: /var/run/secrets/sunk-sync-hooks/{{ .Values.hooks.key.key }}
 {{- end }}
+{{- with .Values.traces.endpoint }}
+traces-endpoint: {{ . | quote }}
+traces-sample: {{ $.Values.traces.sample }}
+{{- end }}
 {{- with .Values.settings }}
 {{ toYaml . }}
 {{- end }}
