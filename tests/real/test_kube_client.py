@@ -24,6 +24,7 @@ from sunk_sync.core.model.actions import (
 )
 from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.event_kinds import EVENT_CONFLICT
 from sunk_sync.core.model.facts import GetResult, Lost, News, Reference
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused
 from sunk_sync.kube.api.answers import KubeError
@@ -413,7 +414,7 @@ async def test_a_repeated_event_is_counted_and_describe_shows_it(
         Reference("Pod", "default", "subject", pod["metadata"]["uid"]),
         Reference("Namespace", "", "default", ""),
     ):
-        say = RecordEvent(reference, "Warning", names.EVENT_CONFLICT, f"said of {reference.path}")
+        say = RecordEvent(reference, EVENT_CONFLICT, f"said of {reference.path}")
         assert await push(kube, say) == Done(say)
         assert await push(kube, say) == Done(say)
         which = f"involvedObject.name={reference.name},reason={say.reason}"
