@@ -13,7 +13,8 @@ UNREADABLE = "SunkSyncSourceUnreadable"
 
 def problems(graph: Graph, key: Key, wants: Sequence[Action]) -> tuple[str, ...]:
     """Return reasons of Events and conditions, each once; empty: nothing asks for a person."""
-    found = [*_of_wants(wants)]
+    found = ["Paused"] if graph.paused else []
+    found += _of_wants(wants)
     if key[0] == "host":
         found += _of_host(graph, key[1])
     if key[0] == "nodeset":
