@@ -24,12 +24,12 @@ from sunk_sync.core.explain.account import Kind
 from sunk_sync.demo.stage.reading import whole_condition
 from sunk_sync.demo.stage.syncer import Syncer, settings_for
 from sunk_sync.demo.stage.users import TEAM, Users
-from sunk_sync.demo.stage.worlds import HOOKS_KEY, WORKLOAD_HOSTS, Worlds
+from sunk_sync.demo.stage.worlds import CPUS, HOOKS_KEY, SCHEDULER, WORKLOAD_HOSTS, Worlds
 from sunk_sync.embedded.kubernetes.store.kinds import EVENTS
 from tests.docs.pages import DOCS
 
 FILE = DOCS / "questions.md"
-WITHIN_S = 20.0
+WITHIN_S = 40.0
 LOOK_S = 0.05
 WIDTH_MAX = 150
 """Characters of a line on the page."""
@@ -75,6 +75,18 @@ class Desk:
             url = f"http://{self.syncer.settings.metrics_bind_address}/metrics"
             text = (await client.get(url)).text
         return "\n".join(line for line in text.splitlines() if line.startswith(name))
+
+    def apply_large(self, name: str) -> None:
+        """Create a Pod that asks for more CPUs than a host has."""
+        requests = {"cpu": str(CPUS + 1), "memory": "4Gi"}
+        container = {"name": "main", "image": "a:1", "resources": {"requests": requests}}
+        spec = {
+            "schedulerName": SCHEDULER,
+            "terminationGracePeriodSeconds": 10,
+            "containers": [container],
+        }
+        with self.worlds.kubernetes() as kube:
+            kube.add_pod(name, namespace=TEAM, spec=spec)
 
     def condition(self, pod: str, kind: str) -> str:
         """Return a condition as `kubectl get pod -o yaml` has it, on one line."""
@@ -165,18 +177,15 @@ async def answers(at: Desk) -> AsyncIterator[tuple[str, str, str]]:
     async for answer in _of_pods(at):
         yield answer
     at.worlds.stop_slurmctld()
-    said = await until(at.status, "degraded slurm")
-    yield "side", "kubectl sunk status", some_of(said, "degraded", "hosts", "Pods:")
+    said = await until(at.status, "degraded slurm: cannot be read")
+    yield "side", "kubectl sunk status", some_of(said, "slurm: cannot", "hosts", "Pods:")
 
 
 async def _of_hosts(at: Desk) -> AsyncIterator[tuple[str, str, str]]:
     at.worlds.drain("n1", "fan broken")
     said = await until(lambda: at.explained("host", "n1"), "left alone", "writes      none")
-    yield (
-        "drained",
-        "kubectl sunk explain host n1",
-        parts_of(said, "decision", "Slurm", "to change", "docs"),
-    )
+    names = ("decision", "Slurm", "to change", "docs")
+    yield "drained", "kubectl sunk explain host n1", parts_of(said, *names)
     yield "diff", "kubectl sunk diff", await until(at.diff, "1 difference: 1 drain")
     yield "pause", "kubectl sunk pause --for 30m --why maintenance", await at.pause()
     at.worlds.cordon("n3", "new disk")
@@ -200,7 +209,11 @@ async def _of_pods(at: Desk) -> AsyncIterator[tuple[str, str, str]]:
     yield "waits", events, f"{at.condition(POD, 'PodScheduled')}\n{at.events(POD)}"
     asked = f"kubectl sunk explain pod {name}"
     yield "queue", asked, parts_of(said, "decision", "Slurm", "to change", "docs")
-    yield "hosts", asked, parts_of(said, "sunk-sync")
+    at.apply_large("large-0")
+    name = f"{TEAM}/large-0"
+    said = await until(lambda: at.explained("pod", name), "cannot:", "FailedScheduling")
+    parts = parts_of(said, "sunk-sync", "to change", "docs")
+    yield "hosts", f"kubectl sunk explain pod {name}", parts
     at.users.cancel_placeholder("serve-0")
 
     async def ended() -> str:
@@ -212,7 +225,7 @@ async def _of_pods(at: Desk) -> AsyncIterator[tuple[str, str, str]]:
 
 def block(command: str, output: str) -> str:
     """Return the block for the page, without names of this machine."""
-    output = output.replace(socket.gethostname(), "sunk-sync-0")
+    output = re.sub(rf"{re.escape(socket.gethostname())}_\w+", "sunk-sync-0", output)
     output = re.sub(r"/tmp/[\w/]+/key", "/etc/sunk-sync/key", output)
     output = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:…", output)
     lines = "\n".join(map(_shortened, output.splitlines()))

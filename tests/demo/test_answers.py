@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from tests.demo.answers import FILE, collected, renewed, some_of
 
 _CHANGES = re.compile(r"\d[\d.:TZ-]*( [smhd]\b)?|[-+ …]+$", re.MULTILINE)
@@ -25,9 +27,5 @@ def test_lines_that_are_left_out_are_shown_as_dots() -> None:
 
 
 def test_a_block_without_a_place_on_the_page_is_an_error() -> None:
-    try:
+    with pytest.raises(LookupError, match="no place for doctor"):
         renewed("nothing", [("doctor", "text")])
-    except LookupError as error:
-        assert "doctor" in str(error)
-    else:
-        raise AssertionError
