@@ -62,3 +62,22 @@ def test_no_entry_is_about_a_name_that_is_gone() -> None:
     known = [*(name.lower() for name in ENTRIES), *map(log_anchor, LOUD)]
     assert sorted(anchors) == sorted(known)
     print(f"{len(anchors)} entries")
+
+
+def sections_of_doctor() -> list[str]:
+    """A finding of doctor leads to its section (`tests/cli/test_doctor.py`)."""
+    return text_of(DOCS / "doctor.md").split("\n## ")[1:]
+
+
+@pytest.mark.parametrize("section", sections_of_doctor(), ids=lambda text: text.splitlines()[0])
+def test_each_section_of_doctor_leads_to_an_entry(section: str) -> None:
+    anchors = re.findall(r"troubleshooting\.md#([\w-]+)", section)
+    headings = {found.lower().replace(" ", "-") for found in re.findall(r"^## (.+)$", PAGE, re.M)}
+    assert anchors
+    assert {*anchors} <= {*re.findall(r'<a id="([^"]+)">', PAGE)} | headings
+
+
+def test_each_link_of_the_generated_tables_leads_to_an_entry() -> None:
+    links = re.findall(r"\(troubleshooting\.md#([\w-]+)\)", text_of(DOCS / "reference.md"))
+    assert {*links} <= {*re.findall(r'<a id="([^"]+)">', PAGE)}
+    assert len(links) > 80
