@@ -51,7 +51,7 @@ def explain(reconciler: Reconciler, *, kind: Kind, name: str, now: float) -> Ans
         held=standing.kept if standing is not None else (),
         look_again_s=_from_now(verdict.look_again_s, now=now),
         cures=(*cures, *_lost_cures(graph), *tell.cures(graph, key[1])),
-        problems=(*of_service, *problems(graph, key, verdict.wants)),
+        problems=(*of_service, *problems(graph, key, wants=verdict.wants)),
         see=tell.see(graph, key[1]),
     )
 

@@ -11,7 +11,7 @@ DEFECT = "SunkSyncDefect"
 UNREADABLE = "SunkSyncSourceUnreadable"
 
 
-def problems(graph: Graph, key: Key, wants: Sequence[Action]) -> tuple[str, ...]:
+def problems(graph: Graph, key: Key, *, wants: Sequence[Action]) -> tuple[str, ...]:
     """Return reasons of Events and conditions, each once; empty: nothing asks for a person."""
     found = ["Paused"] if graph.paused else []
     found += _of_wants(wants)
