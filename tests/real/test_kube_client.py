@@ -404,7 +404,7 @@ def is_cordoned(server: KubeServer, node: Reference) -> tuple[bool, bool]:
     return now["spec"].get("unschedulable", False), names.CORDONED_FOR_DRAIN in annotations
 
 
-async def test_a_repeated_event_is_counted_and_describe_shows_it(
+async def test_a_repeated_event_stays_one_with_its_action_and_describe_shows_it(
     kube: KubeServer, node: Reference
 ) -> None:
     kube.create(kube_objects.pod("subject", node=node.name))
@@ -418,8 +418,9 @@ async def test_a_repeated_event_is_counted_and_describe_shows_it(
         assert await push(kube, say) == Done(say)
         assert await push(kube, say) == Done(say)
         which = f"involvedObject.name={reference.name},reason={say.reason}"
-        events = kube.kubectl("get", "events", "-A", "-o", "name", "--field-selector", which)
-        assert len(events.split()) == 1
+        shown = "jsonpath={range .items[*]}{.type} {.action} {.reportingComponent};{end}"
+        events = kube.kubectl("get", "events", "-A", "-o", shown, "--field-selector", which)
+        assert events == "Warning Matching sunk-sync;"
     assert f"said of Node {node.name}" in kube.kubectl("describe", "node", node.name)
     assert "said of Pod default/subject" in kube.kubectl("describe", "pod", "subject")
     kube.delete_pod("subject", grace_s=0)
