@@ -5,9 +5,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from sunk_sync.cli.flags import ABOUT, About
+from sunk_sync.core.model.condition_kinds import CONDITIONS, ConditionKind, Meaning
+from sunk_sync.core.model.event_kinds import EVENTS
 from sunk_sync.core.model.job_description import SETTINGS, Form
 from sunk_sync.kube.rbac import ALL_NAMESPACES, ALL_PODS, LOCKED_PODS, PERMISSIONS
 from sunk_sync.settings.model import flag_of, key_of, variable_of
+from sunk_sync.telemetry.log_events import LOG_EVENTS, LogEvent
 from sunk_sync.telemetry.metrics import SPECS
 from tests.real.permissions.claims import LOCKED, WITHOUT
 
@@ -36,6 +39,53 @@ def metrics() -> Iterable[str]:
     for spec in SPECS:
         labels = ", ".join(f"`{label}`" for label in spec.labels)
         yield f"| `{spec.name}` | {spec.kind} | {labels} | {_cell(spec.text)} |"
+
+
+def events() -> Iterable[str]:
+    yield "| reason, and what to do | type | object | action | repeats when | meaning |"
+    yield "|---|---|---|---|---|---|"
+    for one in EVENTS:
+        reason = cure(one.reason, one.reason.lower())
+        yield (
+            f"| {reason} | {one.type} | {one.on} | {one.action} | {_cell(one.repeats)}"
+            f" | {_cell(one.text)} |"
+        )
+
+
+def conditions() -> Iterable[str]:
+    yield "| condition | on | status | reason, and what to do | meaning |"
+    yield "|---|---|---|---|---|"
+    for kind in CONDITIONS:
+        yield from (_condition(kind, one) for one in kind.meanings)
+
+
+def _condition(kind: ConditionKind, one: Meaning) -> str:
+    name = f"{kind.type}…" if kind.family else kind.type
+    reason = cure(one.reason, one.reason.lower())
+    return f"| `{name}` | {kind.on} | {one.status} | {reason} | {_cell(one.text)} |"
+
+
+def log_events() -> Iterable[str]:
+    yield "| `event` | level | fields | meaning |"
+    yield "|---|---|---|---|"
+    for one in LOG_EVENTS:
+        fields = ", ".join("…" if field == "…" else f"`{field}`" for field in one.fields)
+        name = cure(one.name, log_anchor(one.name)) if is_loud(one) else f"`{one.name}`"
+        yield f"| {name} | {', '.join(one.levels)} | {fields} | {_cell(one.text)} |"
+
+
+def is_loud(one: LogEvent) -> bool:
+    """Whether it can be a warning or an error: then docs/troubleshooting.md has an entry."""
+    return not {"warning", "error"}.isdisjoint(one.levels)
+
+
+def log_anchor(name: str) -> str:
+    """Return the anchor of a log event in docs/troubleshooting.md."""
+    return "log-" + re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def cure(name: str, anchor: str) -> str:
+    return f"[`{name}`](troubleshooting.md#{anchor})"
 
 
 VALUES: dict[Form, str] = {
@@ -82,6 +132,9 @@ def _cell(text: str) -> str:
 TABLES: dict[str, Callable[[], Iterable[str]]] = {
     "settings": settings,
     "metrics": metrics,
+    "log events": log_events,
+    "Events": events,
+    "conditions": conditions,
     "annotations": annotations,
     "permissions": permissions,
 }

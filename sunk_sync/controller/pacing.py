@@ -2,7 +2,13 @@
 
 from sunk_sync.controller.slots import Slot
 from sunk_sync.controller.urgency import only_unknown
-from sunk_sync.core.model.actions import Action, SetConditions, SetMetadata, SetScheduled
+from sunk_sync.core.model.actions import (
+    Action,
+    RecordEvent,
+    SetConditions,
+    SetMetadata,
+    SetScheduled,
+)
 from sunk_sync.core.model.node_set_actions import SetStatus
 
 PACE_S = 1.0
@@ -11,6 +17,8 @@ UNKNOWN_PACE_S = 0.01
 """Seconds between any two writes that only say Unknown (M2: 100 a second)."""
 WAITING_PACE_S = 60.0
 """Seconds between two writes of the reason why one Pod waits (P26)."""
+EVENT_PACE_S = 60.0
+"""Seconds between two texts of one Event on one object: a list of names may change every second."""
 WAITING_ALL_PACE_S = 0.05
 """Seconds between any two of these writes (P26: 20 a second)."""
 
@@ -39,7 +47,10 @@ def paced_s(slot: Slot, action: Action) -> float:
 
     Conditions and metadata: a second after the last write (M1). The reason why a Pod waits: a
     minute after the last write (P26), but a second for another reason or a new Pod of that name.
+    An Event with another text: a minute after the last one.
     """
+    if isinstance(action, RecordEvent):
+        return slot.sent_s + EVENT_PACE_S if slot.sent not in (None, action) else 0.0
     if isinstance(action, SetScheduled):
         sent = slot.sent
         same = isinstance(sent, SetScheduled) and (

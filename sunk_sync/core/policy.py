@@ -14,9 +14,10 @@ from sunk_sync.core.model.actions import (
     SubmitJob,
     traits_of,
 )
+from sunk_sync.core.model.event_kinds import EVENT_END_HELD, EVENT_PAUSED
 from sunk_sync.core.model.facts import Holding
 from sunk_sync.core.model.keys import Key
-from sunk_sync.core.model.names import EVENT_END_HELD, EVENT_PAUSED, MANAGER_RETIRE
+from sunk_sync.core.model.names import MANAGER_RETIRE
 from sunk_sync.core.model.node_set_actions import Condemn, CreatePod, RemakePod
 from sunk_sync.core.model.verdict import Kept, Screened, Verdict
 
@@ -250,7 +251,7 @@ def _is_weak(action: Action) -> bool:
 
 
 def _is_held_event(action: Action) -> bool:
-    return isinstance(action, RecordEvent) and action.reason == EVENT_END_HELD
+    return isinstance(action, RecordEvent) and action.event is EVENT_END_HELD
 
 
 def _why_not_yet(graph: Graph) -> str:
@@ -271,7 +272,7 @@ def _rests_on_absence(wants: tuple[Action, ...]) -> bool:
 def _goes_on(action: Action) -> bool:
     """Whether a pause lets it pass: answers to calls, which Slurm waits for, and its own Event."""
     if isinstance(action, RecordEvent):
-        return action.reason == EVENT_PAUSED
+        return action.event is EVENT_PAUSED
     return traits_of(action).queue == "hooks"
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from sunk_sync.core.decide import RuleError, decide
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import Action, RecordEvent
+from sunk_sync.core.model.event_kinds import EVENT_CONFLICT
 from sunk_sync.core.model.facts import News
 from sunk_sync.core.model.keys import CLUSTER, Key
-from sunk_sync.core.model.names import EVENT_CONFLICT
 from sunk_sync.core.model.verdict import Decision, Kept, StandingVerdict, Verdict
 from sunk_sync.core.policy import NONE_HELD, Policy
 
@@ -172,4 +172,4 @@ def _earliest(verdict: Verdict, kept: tuple[Kept, ...]) -> float | None:
 
 def is_conflict(action: Action) -> bool:
     """Whether the action reports several claims on one Slurm node (S16)."""
-    return isinstance(action, RecordEvent) and action.reason == EVENT_CONFLICT
+    return isinstance(action, RecordEvent) and action.event is EVENT_CONFLICT

@@ -59,6 +59,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     look_again_s: float | None
     """Seconds until time alone may change the decision."""
     cures: tuple[str, ...]
+    pages: tuple[str, ...] = ()
+    """Where the documentation says what to do."""
     history: tuple[Event, ...]
     """Oldest first, since this process started."""
     see: tuple[str, ...]
@@ -97,6 +99,7 @@ class Explainer:
             writes=self._writes(account),
             look_again_s=account.look_again_s,
             cures=account.cures,
+            pages=tuple(f"docs/troubleshooting.md#{one.lower()}" for one in account.problems),
             history=tuple(map(self._event, self._loop.history.of(account.key))),
             see=account.see,
             standby="" if self._loop.leading else self._note,

@@ -18,6 +18,7 @@ def lines(answer: Explanation) -> Iterator[str]:
         yield from _part(side, [_fact(fact) for fact in answer.facts if fact.side == side])
     yield from _part("writes", [f"{one.write}: {one.state}" for one in answer.writes] or ["none"])
     yield from _part("to change", answer.cures)
+    yield from _part("docs", answer.pages)
     yield from _part(
         "history", [f"{one.at[11:19]} ({ago(one.ago_s)} ago) {one.what}" for one in answer.history]
     )

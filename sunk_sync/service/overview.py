@@ -4,13 +4,14 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import get_args
 
 from msgspec import Struct
 
 from sunk_sync.controller.loop import Loop
 from sunk_sync.controller.outbox import Outbox
 from sunk_sync.core.explain.differences import Difference, about, differences_of
-from sunk_sync.core.explain.overview import HostTile, phase, tile
+from sunk_sync.core.explain.overview import HostTile, PodPhase, phase, tile
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import GetGang, GetJob, GetObject, Relist
 from sunk_sync.core.model.keys import Key
@@ -165,10 +166,11 @@ async def _pods(graph: Graph) -> dict[str, int]:
     """Count Pods by phase, some at a time: a Pod that waits costs a look at its jobs."""
     workloads = graph.workloads
     every, bound = len(workloads.index.key_of_uid), workloads.bound_count()
-    counts: Counter[str] = Counter(all=every, waiting=every - bound)
+    counts: Counter[str] = Counter()
     waiting = workloads.index.key_of_uid.keys() - workloads.memory.bound_s.keys()
     for number, uid in enumerate(waiting):
         if number % PODS_PER_STEP == 0:
             await asyncio.sleep(0)
         counts[phase(graph, uid)] += 1
-    return {**counts, "bound": bound}
+    by_phase = {one: counts[one] for one in get_args(PodPhase) if counts[one]}
+    return {"all": every, "waiting": every - bound, **by_phase, "bound": bound}

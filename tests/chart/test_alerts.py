@@ -127,7 +127,7 @@ def test_the_chart_puts_the_same_rules_into_a_prometheus_rule(
     run(promtool, "check", "rules", file)
     (group,) = rule["spec"]["groups"]
     assert [one["expr"] for one in group["rules"]] == [one["expr"] for one in rules()]
-    links = [one["annotations"]["runbook"] for one in group["rules"]]
+    links = [one["annotations"]["runbook_url"] for one in group["rules"]]
     assert links == [f"{url}#{one['alert'].lower()}" for one in rules()]
 
 

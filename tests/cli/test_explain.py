@@ -29,6 +29,7 @@ ANSWER = Explanation(
     writes=(Write("drain: slurm node n1", "sent 0.1 s ago, no answer yet"),),
     look_again_s=4.0,
     cures=("kubectl uncordon kn1", "Make it ready"),
+    pages=("docs/troubleshooting.md#drained",),
     history=(Event("2026-11-26T02:59:58Z", 3.0, "decided: drained"),),
     see=("pod ns/p1", "pod ns/p2"),
 )
@@ -40,6 +41,7 @@ host n1, 2026-11-26T03:00:01Z
   writes      drain: slurm node n1: sent 0.1 s ago, no answer yet
   to change   kubectl uncordon kn1
               Make it ready
+  docs        docs/troubleshooting.md#drained
   history     02:59:58 (3.0 s ago) decided: drained
   see also    pod ns/p1, pod ns/p2
 """

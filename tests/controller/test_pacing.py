@@ -6,9 +6,10 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.controller.pacing import PACE_S, WAITING_PACE_S
+from sunk_sync.controller.pacing import EVENT_PACE_S, PACE_S, WAITING_PACE_S
 from sunk_sync.controller.workqueue import Limits
-from sunk_sync.core.model.actions import Action, GetObject, SetMetadata, SetScheduled
+from sunk_sync.core.model.actions import Action, GetObject, RecordEvent, SetMetadata, SetScheduled
+from sunk_sync.core.model.event_kinds import EVENT_CONFLICT, EVENT_LOCK_LATE
 from sunk_sync.core.model.facts import Reference
 from tests.kit.clock import in_virtual_time
 from tests.kit.outbox import KEY, OTHER, POD, Bench, on_bench, shown, unsure
@@ -129,3 +130,20 @@ async def test_any_other_state_is_paced_M1_M2(
     await bench.want_for(after_s, first)
     await bench.want_for(5, then)
     assert bench.kube.times == [0, pytest.approx(0.1 + PACE_S)]
+
+
+@on_bench
+async def test_an_event_whose_text_changes_each_second_is_recorded_once_a_minute(
+    bench: Bench,
+) -> None:
+    for number in range(130):
+        await bench.want_for(1, RecordEvent(POD, EVENT_LOCK_LATE, f"{number} Pods live there"))
+    assert bench.kube.times == [0, EVENT_PACE_S, 2 * EVENT_PACE_S]
+    assert bench.kube.actions[1] == RecordEvent(POD, EVENT_LOCK_LATE, "60 Pods live there")
+
+
+@on_bench
+async def test_another_event_on_the_same_object_does_not_wait(bench: Bench) -> None:
+    await bench.want_for(1, RecordEvent(POD, EVENT_LOCK_LATE, "text"))
+    await bench.want_for(1, RecordEvent(POD, EVENT_CONFLICT, "text"))
+    assert bench.kube.times == [0, 1]

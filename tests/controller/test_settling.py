@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from sunk_sync.controller.backoff import BACKOFF_FIRST_S
 from sunk_sync.controller.settling import REFUSED_AGAIN_S
 from sunk_sync.core.model.actions import Action, GetObject, RecordEvent, Relist, SetMetadata
+from sunk_sync.core.model.event_kinds import EVENT_CONFLICT
 from tests.kit.outbox import (
     AGAIN,
     CANCEL,
@@ -113,7 +114,7 @@ async def test_a_dropped_refusal_is_not_retried(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("action", "times"),
     [
-        (RecordEvent(POD, "Warning", "X", "text"), [0]),
+        (RecordEvent(POD, EVENT_CONFLICT, "text"), [0]),
         (Relist("nodes", 1.0), [0]),
         (GetObject("Pod", "slurm", "p", 0.0), [0, 1, 2]),
         (SetMetadata(POD, "m", (), ()), [0, 1, 2]),
@@ -161,7 +162,7 @@ async def test_a_write_that_ends_with_its_answer_is_not_repeated(bench: Bench) -
 @on_bench
 async def test_an_event_whose_cause_comes_back_is_recorded_again(bench: Bench) -> None:
     for _ in range(2):
-        await bench.want_for(1, RecordEvent(POD, "Warning", "X", "text"))
+        await bench.want_for(1, RecordEvent(POD, EVENT_CONFLICT, "text"))
         await bench.want_for(1)
     assert bench.kube.times == [0, 2]
 
@@ -179,7 +180,7 @@ async def test_an_old_refusal_does_not_disturb_the_write_in_flight(bench: Bench)
 
 @on_bench
 async def test_a_fact_during_an_event_in_flight_does_not_repeat_it(bench: Bench) -> None:
-    event = RecordEvent(POD, "Warning", "SlurmNodeConflict", "two claims")
+    event = RecordEvent(POD, EVENT_CONFLICT, "two claims")
     bench.kube.seconds = 1
     await bench.want_for(0.5, event)
     bench.outbox.facts_changed(KEY)

@@ -15,8 +15,8 @@ STARTS = ("sunk-sync", ".venv/bin/sunk-sync")
 IN_THE_POD = {"explain", "diff", "status", "pause", "resume", "doctor"}
 """What `kubectl sunk` passes on."""
 
-MESSAGES = {"gave"}
-"""Second words of messages: `sunk-sync gave up its Slurm jobs`."""
+MESSAGES = {"can", "gave"}
+"""Second words of messages: `sunk-sync gave up its Slurm jobs`, `sunk-sync can read the Pods`."""
 
 
 def commands() -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -1,25 +1,19 @@
-"""docs/troubleshooting.md has an entry for each alert, Event and condition."""
+"""docs/troubleshooting.md has an entry for each alert, Event, condition and warning in the log."""
 
-import ast
 import re
-from pathlib import Path
 
 import pytest
 import yaml
 
-from sunk_sync.core.model import names
-from sunk_sync.core.views import topology_shown
+from sunk_sync.core.model.condition_kinds import CONDITIONS
+from sunk_sync.core.model.event_kinds import EVENTS
+from sunk_sync.telemetry.log_events import LOG_EVENTS
 from tests.docs.pages import DOCS, ROOT, text_of
+from tools.reference import log_anchor
 
-CORE = ROOT / "sunk_sync" / "core"
 ALERTS = ROOT / "deploy" / "helm" / "sunk-sync" / "files" / "alerts.yaml"
 PAGE = text_of(DOCS / "troubleshooting.md")
-REFERENCE = text_of(DOCS / "reference.md")
 ROW = re.compile(r"^\| (?=<a id=)(?P<seen>.*?) \| (?P<means>[^|]+) \| (?P<do>[^|]+) \|$", re.M)
-NO_REASON = {"True", "False", "Unknown", "Normal", "Warning", "None", "Node"}
-"""Words that look like the reason of a condition: states of conditions, types of Events, what Slurm
-says without a reason, and a kind."""
-_NAME = re.compile(r"(?:[A-Z][a-z]+)+")
 
 
 def alerts() -> set[str]:
@@ -28,61 +22,62 @@ def alerts() -> set[str]:
 
 
 def events() -> set[str]:
-    listed = (value for name, value in vars(names).items() if name.startswith("EVENT_"))
-    return {*listed} - {names.EVENT_COMPONENT}
+    return {event.reason for event in EVENTS}
 
 
 def types() -> set[str]:
-    """Return the types of all conditions that sunk-sync sets."""
-    listed = (value for name, value in vars(names).items() if name.endswith("_CONDITION"))
-    return {*listed, topology_shown.TYPE, "Available", "Progressing"}
+    return {kind.type for kind in CONDITIONS}
 
 
 def reasons() -> set[str]:
-    """Return each text that can be the reason of a condition, in the files that make conditions."""
-    makers = ("Condition(", "EndPod(", "SetScheduled(")
-    files = [CORE / "translate" / "job_states.py", *CORE.rglob("rules/**/*.py")]
-    files += [path for path in CORE.rglob("views/*.py") if "Condition(" in path.read_text()]
-    found: set[str] = set()
-    for path in files:
-        source = path.read_text()
-        if path.stem == "job_states" or any(maker in source for maker in makers):
-            found |= _constants(path)
-    return found - NO_REASON - types()
+    return {meaning.reason for kind in CONDITIONS for meaning in kind.meanings}
 
 
-def _constants(path: Path) -> set[str]:
-    values = (
-        node.value
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Constant)
-    )
-    return {value for value in values if isinstance(value, str) and _NAME.fullmatch(value)}
+def loud() -> set[str]:
+    """Return each log event that can be a warning or an error."""
+    return {one.name for one in LOG_EVENTS if {"warning", "error"} & {*one.levels}}
 
 
 ENTRIES = sorted(alerts() | events() | types() | reasons())
+LOUD = sorted(loud())
+
+
+def row_of(anchor: str) -> re.Match[str]:
+    (row,) = [one for one in ROW.finditer(PAGE) if f'<a id="{anchor}"></a>' in one["seen"]]
+    return row
 
 
 @pytest.mark.parametrize("name", ENTRIES)
 def test_each_alert_event_and_condition_has_an_entry(name: str) -> None:
-    rows = [
-        found for found in ROW.finditer(PAGE) if f'<a id="{name.lower()}"></a>' in found["seen"]
-    ]
-    assert len(rows) == 1
-    assert re.search(rf"\b{name}\b", rows[0]["seen"])
+    assert re.search(rf"\b{name}\b", row_of(name.lower())["seen"])
+
+
+@pytest.mark.parametrize("name", LOUD)
+def test_each_log_event_of_level_warning_and_above_has_an_entry(name: str) -> None:
+    assert f"`{name}`" in row_of(log_anchor(name))["seen"]
 
 
 def test_no_entry_is_about_a_name_that_is_gone() -> None:
     anchors = re.findall(r'<a id="([^"]+)">', PAGE)
-    assert sorted(anchors) == sorted(name.lower() for name in ENTRIES)
+    known = [*(name.lower() for name in ENTRIES), *map(log_anchor, LOUD)]
+    assert sorted(anchors) == sorted(known)
     print(f"{len(anchors)} entries")
 
 
-@pytest.mark.parametrize("event", sorted(events()))
-def test_each_event_is_in_the_reference(event: str) -> None:
-    assert f"\n| `{event}` |" in REFERENCE
+def sections_of_doctor() -> list[str]:
+    """A finding of doctor leads to its section (`tests/cli/test_doctor.py`)."""
+    return text_of(DOCS / "doctor.md").split("\n## ")[1:]
 
 
-@pytest.mark.parametrize("one", sorted(types()))
-def test_each_condition_is_in_the_reference(one: str) -> None:
-    assert re.search(rf"`{one}(?:…)?`", REFERENCE)
+@pytest.mark.parametrize("section", sections_of_doctor(), ids=lambda text: text.splitlines()[0])
+def test_each_section_of_doctor_leads_to_an_entry(section: str) -> None:
+    anchors = re.findall(r"troubleshooting\.md#([\w-]+)", section)
+    headings = {found.lower().replace(" ", "-") for found in re.findall(r"^## (.+)$", PAGE, re.M)}
+    assert anchors
+    assert {*anchors} <= {*re.findall(r'<a id="([^"]+)">', PAGE)} | headings
+
+
+def test_each_link_of_the_generated_tables_leads_to_an_entry() -> None:
+    links = re.findall(r"\(troubleshooting\.md#([\w-]+)\)", text_of(DOCS / "reference.md"))
+    assert {*links} <= {*re.findall(r'<a id="([^"]+)">', PAGE)}
+    assert len(links) > 80

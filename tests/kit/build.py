@@ -8,6 +8,7 @@ from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import Bind, CancelJob, EndPod, RecordEvent, SubmitJob
 from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.event_kinds import EventKind
 from sunk_sync.core.model.facts import (
     Confirmed,
     Deleted,
@@ -276,9 +277,9 @@ class Core:
         """Return the names of the Pods of the workload that are to end."""
         return [want.reference.name for want in self.workload_wants(of, EndPod)]
 
-    def events(self, of: Pod) -> list[str]:
-        """Return the reasons of the wanted Events about the workload."""
-        return [want.reason for want in self.workload_wants(of, RecordEvent)]
+    def events(self, of: Pod) -> list[EventKind]:
+        """Return the wanted Events about the workload."""
+        return [want.event for want in self.workload_wants(of, RecordEvent)]
 
     def workload_kept(self, of: Pod) -> list[Any]:
         """Return the actions of the workload that policy keeps back."""

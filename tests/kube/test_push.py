@@ -23,6 +23,7 @@ from sunk_sync.core.model.actions import (
     Uncordon,
 )
 from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.event_kinds import EVENT_CONFLICT
 from sunk_sync.core.model.facts import Contradicted, GetResult, Node, Reference, SlurmdPod
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure, shown_by
 from sunk_sync.kube.api.answers import KubeError
@@ -43,7 +44,7 @@ from tests.kube.recorded.server import (
 NODE = Reference("Node", "", "g0", "uid-g0")
 POD = Reference("Pod", "slurm", "p", "uid-p")
 NOW = "2026-11-21T10:00:00Z"
-WARN = RecordEvent(NODE, "Warning", "SlurmNodeConflict", "two claim one")
+WARN = RecordEvent(NODE, EVENT_CONFLICT, "two claim one")
 SET = SetConditions(NODE, (Condition("SlurmDrain", "True", "Slurm", "why"),))
 
 
@@ -168,7 +169,7 @@ async def test_a_write_with_an_unreadable_answer_is_done() -> None:
     "action",
     [
         SetConditions(NODE, (Condition("a", "True", "b", "\ud800"),)),
-        RecordEvent(NODE, "Warning", "a", "\ud800"),
+        RecordEvent(NODE, EVENT_CONFLICT, "\ud800"),
     ],
 )
 async def test_a_text_that_cannot_be_sent_is_refused(action: Action) -> None:
@@ -204,7 +205,7 @@ async def test_equal_events_have_one_name_and_the_second_is_done_S16() -> None:
 
 def test_events_are_in_the_namespace_that_kubectl_describe_reads() -> None:
     places = [
-        event_of(RecordEvent(reference, "Normal", "R", "m"), at=NOW)["metadata"]["namespace"]
+        event_of(RecordEvent(reference, EVENT_CONFLICT, "m"), at=NOW)["metadata"]["namespace"]
         for reference in (NODE, POD, Reference("Namespace", "", "slurm", ""))
     ]
     assert places == ["default", "slurm", "slurm"]
@@ -213,9 +214,9 @@ def test_events_are_in_the_namespace_that_kubectl_describe_reads() -> None:
 @given(st.text(max_size=300), st.text(min_size=1, max_size=300))
 def test_events_of_any_text_are_bounded_and_distinct(message: str, name: str) -> None:
     reference = Reference("Node", "", name, "u")
-    one = event_of(RecordEvent(reference, "Normal", "R", message * 20), at=NOW)
-    two = event_of(RecordEvent(reference, "Normal", "R", message * 20 + "x"), at=NOW)
-    assert len(one["message"]) <= 1024
+    one = event_of(RecordEvent(reference, EVENT_CONFLICT, message * 20), at=NOW)
+    two = event_of(RecordEvent(reference, EVENT_CONFLICT, message * 20 + "x"), at=NOW)
+    assert len(one["message"].encode()) <= 1024
     assert len(one["metadata"]["name"]) <= 253
     assert one["metadata"]["name"] != two["metadata"]["name"]
 

@@ -24,6 +24,7 @@ from sunk_sync.core.model.actions import (
 )
 from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.event_kinds import EVENT_CONFLICT
 from sunk_sync.core.model.facts import GetResult, Lost, News, Reference
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused
 from sunk_sync.kube.api.answers import KubeError
@@ -403,7 +404,7 @@ def is_cordoned(server: KubeServer, node: Reference) -> tuple[bool, bool]:
     return now["spec"].get("unschedulable", False), names.CORDONED_FOR_DRAIN in annotations
 
 
-async def test_a_repeated_event_is_counted_and_describe_shows_it(
+async def test_a_repeated_event_stays_one_with_its_action_and_describe_shows_it(
     kube: KubeServer, node: Reference
 ) -> None:
     kube.create(kube_objects.pod("subject", node=node.name))
@@ -413,12 +414,13 @@ async def test_a_repeated_event_is_counted_and_describe_shows_it(
         Reference("Pod", "default", "subject", pod["metadata"]["uid"]),
         Reference("Namespace", "", "default", ""),
     ):
-        say = RecordEvent(reference, "Warning", names.EVENT_CONFLICT, f"said of {reference.path}")
+        say = RecordEvent(reference, EVENT_CONFLICT, f"said of {reference.path}")
         assert await push(kube, say) == Done(say)
         assert await push(kube, say) == Done(say)
         which = f"involvedObject.name={reference.name},reason={say.reason}"
-        events = kube.kubectl("get", "events", "-A", "-o", "name", "--field-selector", which)
-        assert len(events.split()) == 1
+        shown = "jsonpath={range .items[*]}{.type} {.action} {.reportingComponent};{end}"
+        events = kube.kubectl("get", "events", "-A", "-o", shown, "--field-selector", which)
+        assert events == "Warning Matching sunk-sync;"
     assert f"said of Node {node.name}" in kube.kubectl("describe", "node", node.name)
     assert "said of Pod default/subject" in kube.kubectl("describe", "pod", "subject")
     kube.delete_pod("subject", grace_s=0)

@@ -14,6 +14,7 @@ from sunk_sync.core.model.actions import (
     SlurmAction,
     Undrain,
 )
+from sunk_sync.core.model.event_kinds import EVENT_CONFLICT
 from sunk_sync.core.model.facts import Deleted, News, Observed, Reference, SlurmNode
 from sunk_sync.core.model.node_mark import Mark, mark_text
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
@@ -410,7 +411,7 @@ async def test_marks_leave_connections_free_for_drains() -> None:
 
 
 async def test_an_action_on_kubernetes_is_refused() -> None:
-    event = RecordEvent(Reference("Node", "", "n1", "u"), "Normal", "X", "y")
+    event = RecordEvent(Reference("Node", "", "n1", "u"), EVENT_CONFLICT, "y")
     slurm = SlurmNodes()
     outcomes = await SlurmPush(slurm, slurm.clock).push([event])
     assert [type(outcome) for outcome in outcomes] == [Refused]

@@ -16,6 +16,7 @@ from prometheus_client import generate_latest
 import sunk_sync
 from sunk_sync.core.model import actions as act
 from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.event_kinds import EVENT_CONFLICT
 from sunk_sync.core.model.facts import Confirmed, ListingEnded, ListingStarted, Lost, Reference
 from sunk_sync.core.model.node_set import Counts
 from sunk_sync.core.model.node_set_actions import Condemn, DeletePod
@@ -92,7 +93,7 @@ def test_a_write_is_one_line_and_counted_and_timed(bench: Bench) -> None:
             {"node": "n1", "set": "a=b,c=d"},
         ),
         (
-            act.RecordEvent(POD, "Warning", "SlurmNodeConflict", "two"),
+            act.RecordEvent(POD, EVENT_CONFLICT, "two"),
             {"event_reason": "SlurmNodeConflict", "message": "two"},
         ),
     ],

@@ -42,6 +42,8 @@ class Account(Struct, frozen=True, kw_only=True):
     """Seconds until time alone may change the decision."""
     cures: tuple[str, ...] = ()
     """What a person can do to change it."""
+    problems: tuple[str, ...] = ()
+    """Names of entries in docs/troubleshooting.md."""
     see: tuple[str, ...] = ()
     """Other objects that it depends on, as `KIND NAME`."""
 

@@ -8,6 +8,7 @@ from sunk_sync.core.explain.account import Account, Answer, Fact, Kind, Unknown
 from sunk_sync.core.explain.find import find
 from sunk_sync.core.explain.host import host_cures, host_facts, host_see
 from sunk_sync.core.explain.node_set import node_set_cures, node_set_facts, node_set_see
+from sunk_sync.core.explain.problems import DEFECT, UNREADABLE, problems
 from sunk_sync.core.explain.workload import workload_cures, workload_facts, workload_see
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.facts import Source
@@ -38,6 +39,7 @@ def explain(reconciler: Reconciler, *, kind: Kind, name: str, now: float) -> Ans
     key, name = found
     tell = _TELLERS[key[0]]
     verdict, cures = _verdict(graph, key, now=now)
+    of_service = [DEFECT] if cures else [UNREADABLE] if any(_lost(graph)) else []
     standing = reconciler.standing.get(key)
     return Account(
         kind="host" if key[0] == "host" else kind,
@@ -49,6 +51,7 @@ def explain(reconciler: Reconciler, *, kind: Kind, name: str, now: float) -> Ans
         held=standing.kept if standing is not None else (),
         look_again_s=_from_now(verdict.look_again_s, now=now),
         cures=(*cures, *_lost_cures(graph), *tell.cures(graph, key[1])),
+        problems=(*of_service, *problems(graph, key, wants=verdict.wants)),
         see=tell.see(graph, key[1]),
     )
 

@@ -6,6 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.event_kinds import EventKind
 from sunk_sync.core.model.facts import Reference, Source
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import Identity
@@ -116,9 +117,12 @@ class RecordEvent(Struct, frozen=True, gc=False):
     """Record one Event about an object; the same Event only once."""
 
     reference: Reference
-    type: str
-    reason: str
+    event: EventKind
     message: str
+
+    @property
+    def reason(self) -> str:
+        return self.event.reason
 
 
 LOOK_AGAIN_S = 30.0

@@ -94,7 +94,7 @@ def waiting_message(reason: str, job_id: str, *, ahead: int, age_s: float) -> st
         said = f"Slurm job {_bounded(_line(job_id), 40)} {waits}"
     else:
         said = f"No Slurm job yet: sunk-sync will submit one. {_ahead(ahead)}."
-    return _within(said, MESSAGE_BYTES_MAX)
+    return within(said, MESSAGE_BYTES_MAX)
 
 
 @lru_cache(maxsize=1024)
@@ -136,7 +136,7 @@ def _bounded(text: str, length: int = TEXT_LENGTH_MAX) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
-def _within(text: str, size: int) -> str:
+def within(text: str, size: int) -> str:
     """Cut the text to this many bytes of UTF-8, never within a character."""
     if len(text) * 4 <= size:
         return text

@@ -6,8 +6,8 @@ from typing import Any
 from sunk_sync.core.model.actions import RecordEvent
 from sunk_sync.core.model.facts import Reference
 from sunk_sync.core.model.names import EVENT_COMPONENT
+from sunk_sync.core.translate.pending import MESSAGE_BYTES_MAX, within
 
-MESSAGE_LENGTH_MAX = 1024
 NAME_LENGTH_MAX = 253
 UNNAMED = "default"
 """Namespace of the Events of objects without a namespace."""
@@ -24,9 +24,10 @@ def event_of(record_event: RecordEvent, *, at: str) -> dict[str, Any]:
         "kind": "Event",
         "metadata": {"name": _name(record_event), "namespace": _namespace(reference)},
         "involvedObject": _involved(reference),
-        "type": record_event.type,
+        "type": record_event.event.type,
         "reason": record_event.reason,
-        "message": _message(record_event),
+        "action": record_event.event.action,
+        "message": within(record_event.message, MESSAGE_BYTES_MAX),
         "source": {"component": EVENT_COMPONENT},
         "reportingComponent": EVENT_COMPONENT,
         "firstTimestamp": at,
@@ -53,10 +54,6 @@ def _namespace(reference: Reference) -> str:
 
 def _name(record_event: RecordEvent) -> str:
     reference = record_event.reference
-    parts = (reference.uid, record_event.type, record_event.reason, record_event.message)
+    parts = (reference.uid, record_event.event.type, record_event.reason, record_event.message)
     digest = hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:16]
     return f"{reference.name[: NAME_LENGTH_MAX - 17].rstrip('.-')}.{digest}"
-
-
-def _message(record_event: RecordEvent) -> str:
-    return record_event.message[:MESSAGE_LENGTH_MAX]

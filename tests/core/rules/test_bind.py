@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import Bind
 from sunk_sync.core.model.calls import JobNotice
+from sunk_sync.core.model.event_kinds import EVENT_SCHEDULED
 from sunk_sync.core.model.facts import Confirmed, Lost, News, Observed, Pod, WriteEcho, reference_of
-from sunk_sync.core.model.names import EVENT_SCHEDULED
 from sunk_sync.core.model.outcomes import Done, shown_by
 from tests.kit.build import (
     BOUND,

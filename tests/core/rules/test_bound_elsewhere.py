@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import CancelJob, EndPod
-from sunk_sync.core.model.names import EVENT_BOUND_ELSEWHERE
+from sunk_sync.core.model.event_kinds import EVENT_BOUND_ELSEWHERE
 from tests.kit.build import BOUND, job, pod, running, two_hosts
 
 

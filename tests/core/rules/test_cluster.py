@@ -8,6 +8,7 @@ import pytest
 
 from sunk_sync.core.model.actions import LOOK_AGAIN_S, RecordEvent, Relist
 from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.event_kinds import EVENT_DRAINS_HELD, EVENT_SELECTOR
 from sunk_sync.core.model.facts import (
     Contradicted,
     Holding,
@@ -24,7 +25,6 @@ from sunk_sync.core.model.facts import (
     reference_of,
 )
 from sunk_sync.core.model.keys import CLUSTER
-from sunk_sync.core.model.names import EVENT_DRAINS_HELD, EVENT_SELECTOR
 from sunk_sync.core.model.verdict import QUIET
 from sunk_sync.core.rules.cluster.hold import hold
 from sunk_sync.core.rules.cluster.relist import relist
@@ -72,7 +72,7 @@ def contradict(core: Core, row: Node | SlurmdPod | Pod) -> None:
 def test_held_drains_are_one_warning_however_many_S19() -> None:
     some, more = (hold(cluster(holding=Holding(count, 50.0)), HERE, NOW) for count in (1, 500))
     assert some == more
-    assert some.wants == (RecordEvent(NAMESPACE, "Warning", EVENT_DRAINS_HELD, some.because),)
+    assert some.wants == (RecordEvent(NAMESPACE, EVENT_DRAINS_HELD, some.because),)
     assert some.because.startswith(
         "Objects are missing or not ready, so sunk-sync wants more drains"
     )
@@ -101,7 +101,7 @@ def test_a_listing_that_lacks_half_of_the_marked_pods_is_a_wrong_selector_S20(
 ) -> None:
     """The Pods exist by name, but no listing shows them."""
     ruling = selector(cluster(marked=marked_pods, unselected=unselected), HERE, NOW)
-    event = RecordEvent(NAMESPACE, "Warning", EVENT_SELECTOR, ruling.because)
+    event = RecordEvent(NAMESPACE, EVENT_SELECTOR, ruling.because)
     assert ruling.wants == ((event,) if wrong else ())
     assert ("check --slurmd-selector and --slurmd-namespace" in ruling.because) is wrong
 
@@ -112,7 +112,7 @@ def test_a_wrong_selector_makes_an_event_and_no_drain_S20() -> None:
         core.answer(slurmd_pod(name), "yes")
         core.answer(node(f"k{name}"), "yes")
     events = [want for want in core.decided(CLUSTER).wants if isinstance(want, RecordEvent)]
-    assert [event.reason for event in events] == [EVENT_SELECTOR]
+    assert [event.event for event in events] == [EVENT_SELECTOR]
     assert not core.wants("n1")
     assert not core.wants("n2")
 

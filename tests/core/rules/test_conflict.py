@@ -5,8 +5,9 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import RecordEvent, SetConditions
 from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.event_kinds import EVENT_CONFLICT
 from sunk_sync.core.model.facts import Row
-from sunk_sync.core.model.names import EVENT_CONFLICT, POD_CONFLICT_CONDITION
+from sunk_sync.core.model.names import POD_CONFLICT_CONDITION
 from sunk_sync.core.model.verdict import QUIET as QUIET_RULING
 from sunk_sync.core.rules.host.conflict import NAMED_MAX, conflict
 from tests.kit.build import Core, condition, node, slurm_node, slurmd_pod
@@ -44,7 +45,7 @@ def test_two_claims_on_a_host_stop_all_other_writes_and_are_named_S16(case: str)
     assert {type(want) for want in core.wants("n1")} <= {RecordEvent, SetConditions}
     assert all(name in core.verdict().because for name in names)
     events = core.wants("n1", RecordEvent)
-    assert {(one.type, one.reason) for one in events} == {("Warning", EVENT_CONFLICT)}
+    assert {one.event for one in events} == {EVENT_CONFLICT}
     assert {one.reference.path for one in events} <= names
 
 

@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import EndPod, RecordEvent, Relist
+from sunk_sync.core.model.event_kinds import EVENT_END_HELD, EVENT_LOST_JOB
 from sunk_sync.core.model.facts import Attempt, Holding, Job, Pod, reference_of
 from sunk_sync.core.model.keys import CLUSTER
-from sunk_sync.core.model.names import EVENT_END_HELD, EVENT_LOST_JOB
 from sunk_sync.core.model.verdict import Decision
 from sunk_sync.core.policy import HELD_EVENTS_PER_MINUTE
 from tests.kit.build import (
@@ -238,7 +238,7 @@ def held(decisions: Sequence[Decision]) -> list[str]:
         action.reference.name
         for decision in decisions
         for action in decision.allowed
-        if isinstance(action, RecordEvent) and action.reason == EVENT_END_HELD
+        if isinstance(action, RecordEvent) and action.event is EVENT_END_HELD
     ]
 
 

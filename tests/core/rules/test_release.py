@@ -14,9 +14,9 @@ from sunk_sync.core.model.actions import (
     RecordEvent,
 )
 from sunk_sync.core.model.calls import JobNotice
+from sunk_sync.core.model.event_kinds import EVENT_REPLACED
 from sunk_sync.core.model.facts import BindTried, GetResult, Job, Observed, Pod
 from sunk_sync.core.model.keys import workload_key
-from sunk_sync.core.model.names import EVENT_REPLACED
 from sunk_sync.core.model.verdict import Verdict
 from tests.kit.build import (
     BOUND,
@@ -82,7 +82,7 @@ def test_a_job_on_a_host_that_cannot_take_the_pod_is_replaced_with_an_event_P12(
     core.see(node("kn1", ready="Unknown"))
     assert core.cancels(POD) == [("7", True)]
     (event,) = core.workload_wants(POD, RecordEvent)
-    assert (event.reason, "Node kn1 is not ready" in event.message) == (EVENT_REPLACED, True)
+    assert (event.event, "Node kn1 is not ready" in event.message) == (EVENT_REPLACED, True)
 
 
 def test_a_job_on_a_host_without_a_node_is_replaced_P12() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sunk_sync.core.model.actions import RecordEvent
-from sunk_sync.core.model.names import EVENT_NOT_REQUEUED, EVENT_REQUEUED
+from sunk_sync.core.model.event_kinds import EVENT_NOT_REQUEUED, EVENT_REQUEUED
 from sunk_sync.core.model.node_set import Requeueing
 from sunk_sync.core.model.node_set_actions import RequeueJobs
 from sunk_sync.core.model.node_set_answers import RequeueTried
@@ -119,7 +119,7 @@ def test_events_of_the_pod_say_what_became_of_the_jobs_N28(
 ) -> None:
     core = core_of(AT_ONCE)
     core.see(RequeueTried("cpu-0", core.now, requeued, left))
-    assert [(one.reason, one.message) for one in core.wants("cpu-0", RecordEvent)] == events
+    assert [(one.event, one.message) for one in core.wants("cpu-0", RecordEvent)] == events
 
 
 def test_a_try_is_forgotten_with_the_drain_N28() -> None:

@@ -7,6 +7,16 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import RecordEvent, SetMetadata, SetScheduled
 from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.event_kinds import (
+    EVENT_CANCELLED,
+    EVENT_INVALID,
+    EVENT_REFUSED,
+    EVENT_STATIC_CPU,
+    EVENT_TOO_LATE,
+    EVENT_UNSCHEDULABLE,
+    EVENT_UNSUPPORTED,
+    EventKind,
+)
 from sunk_sync.core.model.facts import (
     Attempt,
     BindRefused,
@@ -16,12 +26,6 @@ from sunk_sync.core.model.facts import (
 )
 from sunk_sync.core.model.names import (
     CANCELLED,
-    EVENT_CANCELLED,
-    EVENT_INVALID,
-    EVENT_REFUSED,
-    EVENT_STATIC_CPU,
-    EVENT_TOO_LATE,
-    EVENT_UNSUPPORTED,
     JOB_ID,
     MANAGER_SUBMIT,
     SCHEDULED_CONDITION,
@@ -67,7 +71,7 @@ def test_a_waiting_pod_gets_condition_event_and_job_id_after_a_second_P1_P26() -
     assert core.workload_verdict(POD).because == "job 7 waits in Slurm (Resources)"
     assert not annotations(core, POD), "of two writes at once the API server refuses one"
     after = with_condition(core, POD)
-    assert core.events(after) == ["FailedScheduling"]
+    assert core.events(after) == [EVENT_UNSCHEDULABLE]
     assert annotations(core, after) == [{JOB_ID: "7"}]
 
 
@@ -98,11 +102,11 @@ def test_a_condition_that_stands_is_not_written_again_P1() -> None:
         ({"spec": replace(SMALL, grace_s=25)}, EVENT_INVALID, "at most 24"),
         ({"settings": (("timeout", "soon"),)}, EVENT_INVALID, "timeout"),
         ({"spec": replace(SMALL, claims=True)}, EVENT_INVALID, "resourceClaims"),
-        ({"spec": NOWHERE}, "FailedScheduling", "0/2 nodes are available"),
+        ({"spec": NOWHERE}, EVENT_UNSCHEDULABLE, "0/2 nodes are available"),
     ],
 )
 def test_an_invalid_pod_says_why_at_once_P2_P3_P4_P7_P8(
-    fields: dict[str, Any], event: str, words: str
+    fields: dict[str, Any], event: EventKind, words: str
 ) -> None:
     one = pod(**fields)
     core = two_hosts(one)
@@ -165,7 +169,7 @@ def test_a_humans_cancel_is_written_to_the_pod_and_shown_P17() -> None:
     core.wait(1)
     assert annotations(core, one) == [{JOB_ID: "7", CANCELLED: "7/2"}]
     ((reason, message),) = said(core, one)
-    assert reason == EVENT_CANCELLED
+    assert reason == EVENT_CANCELLED.reason
     assert "resubmit" in message
     assert core.events(with_condition(core, one)) == [EVENT_CANCELLED]
 
@@ -195,10 +199,10 @@ def test_a_job_that_sunk_sync_replaced_leaves_no_cancel_annotation_P17() -> None
     ],
 )
 def test_what_slurm_cannot_enforce_is_an_event_or_a_refusal_as_configured_P8_P27(
-    spec: PodSpec, chosen: dict[str, Any], event: str
+    spec: PodSpec, chosen: dict[str, Any], event: EventKind
 ) -> None:
     one = pod(spec=spec)
-    rows = [one] if event == EVENT_INVALID else [one, job(one, reason="Resources")]
+    rows = [one] if event is EVENT_INVALID else [one, job(one, reason="Resources")]
     core = two_hosts(*rows, **chosen)
     core.wait(1)
     assert event in core.events(with_condition(core, one))
@@ -210,7 +214,7 @@ def test_an_edit_after_the_binding_only_makes_an_event_P20() -> None:
     core = two_hosts(one, runs)
     (event,) = core.workload_wants(one)
     assert isinstance(event, RecordEvent)
-    assert (event.reference, event.reason) == (reference_of(one), EVENT_TOO_LATE)
+    assert (event.reference, event.event) == (reference_of(one), EVENT_TOO_LATE)
 
 
 def test_about_how_many_pods_wait_ahead_is_shown_P26() -> None:

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import AnswerGate, CancelJob, GetObject, RecordEvent
 from sunk_sync.core.model.calls import GateCall
+from sunk_sync.core.model.event_kinds import EVENT_NODE_SILENT
 from sunk_sync.core.model.facts import Pod
 from tests.kit.build import Core, deleted, node, pod, room, running
 
@@ -98,7 +99,7 @@ def test_a_silent_node_proves_nothing_and_makes_an_event_after_its_grace_P25b() 
     assert core.workload_wants(ENDING) == []
     core.wait(2)
     (event,) = core.workload_wants(ENDING)
-    assert (event.type, event.reason) == ("Warning", "NodeSilent")
+    assert event.event is EVENT_NODE_SILENT
     assert "Node kn1 does not answer (Ready is Unknown)" in event.message
     assert not core.wants("n1", AnswerGate)[0].go
 

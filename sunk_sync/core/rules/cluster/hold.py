@@ -2,8 +2,8 @@
 
 from sunk_sync.core.model.actions import RecordEvent
 from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.event_kinds import EVENT_DRAINS_HELD
 from sunk_sync.core.model.facts import Reference
-from sunk_sync.core.model.names import EVENT_DRAINS_HELD
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.views.parts import Cluster
 
@@ -27,5 +27,5 @@ def hold(cluster: Cluster, configuration: Configuration, *_: object) -> Ruling:
     if not holding.count:
         return Ruling((), ENDS_HELD)
     namespace = Reference("Namespace", "", configuration.namespace, "")
-    told = RecordEvent(namespace, "Warning", EVENT_DRAINS_HELD, DRAINS_HELD)
+    told = RecordEvent(namespace, EVENT_DRAINS_HELD, DRAINS_HELD)
     return Ruling((told,), f"{DRAINS_HELD} {ENDS_HELD}" if holding.ends else DRAINS_HELD)

@@ -2,8 +2,8 @@
 
 from sunk_sync.core.model.actions import RecordEvent
 from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.event_kinds import EVENT_PAUSED
 from sunk_sync.core.model.facts import Reference
-from sunk_sync.core.model.names import EVENT_PAUSED
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.views.parts import Cluster
 
@@ -14,4 +14,4 @@ def pause(cluster: Cluster, configuration: Configuration, *_: object) -> Ruling:
         return QUIET
     message = f"sunk-sync writes nothing: {cluster.paused}. To go on: kubectl sunk resume"
     namespace = Reference("Namespace", "", configuration.namespace, "")
-    return Ruling((RecordEvent(namespace, "Warning", EVENT_PAUSED, message),), message)
+    return Ruling((RecordEvent(namespace, EVENT_PAUSED, message),), message)

@@ -2,8 +2,8 @@
 
 from sunk_sync.core.model.actions import RecordEvent
 from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.event_kinds import EVENT_SELECTOR
 from sunk_sync.core.model.facts import Reference
-from sunk_sync.core.model.names import EVENT_SELECTOR
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.views.parts import Cluster
 
@@ -22,4 +22,4 @@ def selector(cluster: Cluster, configuration: Configuration, *_: object) -> Ruli
         " check --slurmd-selector and --slurmd-namespace. sunk-sync drains nothing for this."
     )
     namespace = Reference("Namespace", "", configuration.namespace, "")
-    return Ruling((RecordEvent(namespace, "Warning", EVENT_SELECTOR, message),), message)
+    return Ruling((RecordEvent(namespace, EVENT_SELECTOR, message),), message)

@@ -2,8 +2,9 @@
 
 from sunk_sync.core.model.actions import Action, RecordEvent, SetConditions
 from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.event_kinds import EVENT_CONFLICT
 from sunk_sync.core.model.facts import SlurmdPod, reference_of
-from sunk_sync.core.model.names import EVENT_CONFLICT, POD_CONFLICT_CONDITION
+from sunk_sync.core.model.names import POD_CONFLICT_CONDITION
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.views.host import Host
 
@@ -25,7 +26,7 @@ def conflict(host: Host, *_: object) -> Ruling:
     message = f"{claims}; sunk-sync acts on none of them"
     told = [reference_of(pod) for pod in host.rival_pods]
     told += [rival for rival in rivals if rival.kind == "Node"]
-    events = tuple(RecordEvent(one, "Warning", EVENT_CONFLICT, message) for one in told)
+    events = tuple(RecordEvent(one, EVENT_CONFLICT, message) for one in told)
     return Ruling((*events, *_conditions(host.rival_pods, message)), message)
 
 

@@ -5,8 +5,8 @@ never comes back, and its Pod stays ready.
 """
 
 from sunk_sync.core.model.actions import RecordEvent
+from sunk_sync.core.model.event_kinds import EVENT_NOT_REGISTERED
 from sunk_sync.core.model.facts import SlurmdPod, reference_of
-from sunk_sync.core.model.names import EVENT_NOT_REGISTERED
 from sunk_sync.core.model.node_set_actions import RemakePod
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.views.host import Host
@@ -40,7 +40,7 @@ def enrol(host: Host, _: object, now: float) -> Ruling:
     return Ruling(
         (
             RemakePod(reference_of(pod)),
-            RecordEvent(reference_of(pod), "Warning", EVENT_NOT_REGISTERED, message),
+            RecordEvent(reference_of(pod), EVENT_NOT_REGISTERED, message),
         ),
         f"{_path(pod)} ends: its record vanished from Slurm",
     )

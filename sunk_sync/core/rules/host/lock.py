@@ -6,9 +6,9 @@ The annotation and the taint are the state: nothing else has to survive a restar
 from sunk_sync.core.model.actions import Action, RecordEvent
 from sunk_sync.core.model.calls import LockCall
 from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.event_kinds import EVENT_LOCK_LATE, EVENT_NOT_LOCKED
 from sunk_sync.core.model.facts import Node, reference_of
 from sunk_sync.core.model.lock_actions import AnswerLock, GetNodePods, Lock, Unlock
-from sunk_sync.core.model.names import EVENT_LOCK_LATE, EVENT_NOT_LOCKED
 from sunk_sync.core.model.node_lock import LOCKED, LOCKED_STRICT, PENDING, LockState
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.node_states import is_busy
@@ -89,7 +89,7 @@ def _go_unlocked(host: Host, against: str) -> Ruling:
     events: list[Action] = []
     if about is not None:
         message = f"A job starts without the lock: {against}"
-        events = [RecordEvent(reference_of(about), "Warning", EVENT_NOT_LOCKED, message)]
+        events = [RecordEvent(reference_of(about), EVENT_NOT_LOCKED, message)]
     return Ruling((*answers, *events), f"not locked: {against}")
 
 
@@ -148,7 +148,7 @@ def _waits_for(host: Host, node: Node) -> str:
 def _late(node: Node, configuration: Configuration, why: str) -> RecordEvent:
     then = "starts" if configuration.lock_late == "pass" else "still waits"
     message = f"After {configuration.lock_wait_s:g} s the job of this Node {then}: {why}"
-    return RecordEvent(reference_of(node), "Warning", EVENT_LOCK_LATE, message)
+    return RecordEvent(reference_of(node), EVENT_LOCK_LATE, message)
 
 
 def _named(pods: tuple[str, ...]) -> str:

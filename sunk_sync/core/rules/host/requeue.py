@@ -1,8 +1,8 @@
 """Requeue the jobs of a condemned Slurm node, where its NodeSet says so, once it is time (N28)."""
 
 from sunk_sync.core.model.actions import Action, RecordEvent
+from sunk_sync.core.model.event_kinds import EVENT_NOT_REQUEUED, EVENT_REQUEUED
 from sunk_sync.core.model.facts import SlurmdPod, reference_of
-from sunk_sync.core.model.names import EVENT_NOT_REQUEUED, EVENT_REQUEUED
 from sunk_sync.core.model.node_set import Cause, Requeueing
 from sunk_sync.core.model.node_set_actions import RequeueJobs
 from sunk_sync.core.model.node_set_answers import RequeueTried
@@ -51,8 +51,8 @@ def _events(pod: SlurmdPod, tried: RequeueTried) -> tuple[RecordEvent, ...]:
     if tried.requeued:
         jobs = "1 job" if tried.requeued == 1 else f"{tried.requeued} jobs"
         message = f"Slurm requeued {jobs}, because the Pod must go: {pod.pending_deletion}"
-        events.append(RecordEvent(of, "Normal", EVENT_REQUEUED, message))
+        events.append(RecordEvent(of, EVENT_REQUEUED, message))
     if tried.left:
         message = f"the Pod must go and waits for jobs: {tried.left}"
-        events.append(RecordEvent(of, "Warning", EVENT_NOT_REQUEUED, message))
+        events.append(RecordEvent(of, EVENT_NOT_REQUEUED, message))
     return tuple(events)

@@ -1,8 +1,8 @@
 """The place of the Slurm nodes of NodeSets in the topology (T3-T8)."""
 
 from sunk_sync.core.model.actions import RecordEvent, SetTopology
+from sunk_sync.core.model.event_kinds import EVENT_NO_TOPOLOGY
 from sunk_sync.core.model.facts import Node, SlurmdPod, reference_of
-from sunk_sync.core.model.names import EVENT_NO_TOPOLOGY
 from sunk_sync.core.model.node_set import Topology
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.node_features import missing_labels, wanted_topology
@@ -40,4 +40,4 @@ def _event(pod: SlurmdPod, node: Node, missing: tuple[str, ...]) -> tuple[Record
     if not missing:
         return ()
     message = f"Node {node.name} has no label {', '.join(missing)}: its Slurm node has no topology"
-    return (RecordEvent(reference_of(pod), "Warning", EVENT_NO_TOPOLOGY, message),)
+    return (RecordEvent(reference_of(pod), EVENT_NO_TOPOLOGY, message),)

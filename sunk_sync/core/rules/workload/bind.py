@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from sunk_sync.core.model.actions import Bind, RecordEvent
 from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.event_kinds import EVENT_SCHEDULED
 from sunk_sync.core.model.facts import Job, Pod, reference_of
-from sunk_sync.core.model.names import EVENT_SCHEDULED
 from sunk_sync.core.model.node_lock import tolerates_lock
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.job_states import is_running
@@ -86,7 +86,6 @@ def _record_bound(workload: Workload, job: Job, now: float) -> Ruling:
     wants = tuple(
         RecordEvent(
             reference_of(pod),
-            "Normal",
             EVENT_SCHEDULED,
             f"Bound to Node {pod.node_name}, where Slurm job {job.job_id} runs",
         )

@@ -2,8 +2,8 @@
 
 from sunk_sync.core.model.actions import EndPod, RecordEvent
 from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.event_kinds import EVENT_END_HELD, EVENT_LOST_JOB
 from sunk_sync.core.model.facts import Pod, reference_of
-from sunk_sync.core.model.names import EVENT_END_HELD, EVENT_LOST_JOB
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.job_states import disruption_of, end_of, is_waiting
 from sunk_sync.core.views.conclusions import is_broken, is_open, named, why_unfit
@@ -73,9 +73,7 @@ def _lost(workload: Workload, bound: list[Pod], configuration: Configuration) ->
     message = f"Slurm knows no job of {named(workload)} any more"
     if configuration.lost_job == "end":
         return _end(ours, "SlurmJobEnded", message, weak=True)
-    events = tuple(
-        RecordEvent(reference_of(pod), "Warning", EVENT_LOST_JOB, message) for pod in ours
-    )
+    events = tuple(RecordEvent(reference_of(pod), EVENT_LOST_JOB, message) for pod in ours)
     return Ruling(events, message)
 
 
@@ -85,5 +83,5 @@ def _end(pods: list[Pod], reason: str, message: str, *, weak: bool = False) -> R
     if not weak:
         return Ruling(tuple(wants), message)
     held = f"{message}; too many such ends at once: held by --max-pod-ends-per-minute"
-    events = [RecordEvent(reference, "Warning", EVENT_END_HELD, held) for reference in ending]
+    events = [RecordEvent(reference, EVENT_END_HELD, held) for reference in ending]
     return Ruling((*wants, *events), message)  # policy leaves one or the other (P31)

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import Action, CancelJob, GetJob, GetObject, RecordEvent
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import Job, Pod, reference_of
-from sunk_sync.core.model.names import EVENT_BOUND_ELSEWHERE, EVENT_REPLACED
+from sunk_sync.core.model.event_kinds import EVENT_BOUND_ELSEWHERE, EVENT_REPLACED
+from sunk_sync.core.model.facts import Job, reference_of
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.job_states import is_waiting
 from sunk_sync.core.views.absence import look_for_absent
@@ -127,15 +127,11 @@ def _break(job: Job) -> Ruling:
 
 def _replace(workload: Workload, job: Job, why: str) -> Ruling:
     """End the job. The Event names no job: one Event for each cause, however many jobs follow."""
-    reason = EVENT_BOUND_ELSEWHERE if workload.locations.elsewhere else EVENT_REPLACED
+    event = EVENT_BOUND_ELSEWHERE if workload.locations.elsewhere else EVENT_REPLACED
     message = f"A Slurm job is given up: {why}"
-    events = tuple(_event(pod, reason, message) for pod in workload.members.pods)
+    events = tuple(RecordEvent(reference_of(pod), event, message) for pod in workload.members.pods)
     ends = cancel(job, replaced=True, waiting=is_waiting(job) and bool(workload.members.bound))
     return Ruling((ends, *events), f"Slurm job {job.job_id} is given up: {why}")
-
-
-def _event(pod: Pod, reason: str, message: str) -> RecordEvent:
-    return RecordEvent(reference_of(pod), "Warning", reason, message)
 
 
 def cancel(job: Job, *, replaced: bool = False, waiting: bool = False) -> CancelJob:

@@ -13,9 +13,7 @@ from sunk_sync.core.model.actions import (
     SetScheduled,
 )
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import BindRefused, Pod, reference_of
-from sunk_sync.core.model.names import (
-    CANCELLED,
+from sunk_sync.core.model.event_kinds import (
     EVENT_CANCELLED,
     EVENT_INVALID,
     EVENT_REFUSED,
@@ -23,6 +21,11 @@ from sunk_sync.core.model.names import (
     EVENT_TOO_LATE,
     EVENT_UNSCHEDULABLE,
     EVENT_UNSUPPORTED,
+    EventKind,
+)
+from sunk_sync.core.model.facts import BindRefused, Pod, reference_of
+from sunk_sync.core.model.names import (
+    CANCELLED,
     JOB_ID,
     MANAGER_SUBMIT,
     SCHEDULED_CONDITION,
@@ -52,7 +55,7 @@ class Notice(NamedTuple):
     """Why a Pod waits, for its condition and its Event."""
 
     message: str
-    event: str
+    event: EventKind
     reason: str = UNSCHEDULABLE
 
 
@@ -120,7 +123,7 @@ def _of_slurm(workload: Workload, configuration: Configuration) -> Notice | None
         text = (
             f"Slurm job {cancelled} was cancelled in Slurm; set annotation resubmit for a new one"
         )
-        return Notice(text, EVENT_CANCELLED, EVENT_CANCELLED)
+        return Notice(text, EVENT_CANCELLED, EVENT_CANCELLED.reason)
     refused = submission.refused
     if refused is not None and refusal_ends_s(submission, workload.request) is not None:
         return Notice(str(error_in_words(refused.number or 0, refused.text)), EVENT_REFUSED)
@@ -155,7 +158,7 @@ def _show(pod: Pod, notice: Notice) -> list[Action]:
     """Set the condition; once the Pod has it, record the Event."""
     reference = reference_of(pod)
     if _is_shown(pod, notice):
-        return [RecordEvent(reference, "Warning", notice.event, notice.message)]
+        return [RecordEvent(reference, notice.event, notice.message)]
     return [SetScheduled(reference, notice.reason, notice.message)]
 
 
@@ -210,7 +213,7 @@ def _corrected(workload: Workload) -> list[Action]:
 
 def _warnings(workload: Workload, pods: list[Pod], configuration: Configuration) -> list[Action]:
     """Name settings of the Pod that have no effect (P8, P27)."""
-    found: list[tuple[str, str]] = []
+    found: list[tuple[EventKind, str]] = []
     hard = unsupported(pods)
     if hard and configuration.unsupported == "ignore":
         found.append((EVENT_UNSUPPORTED, f"Slurm cannot enforce these rules: {', '.join(hard)}"))
@@ -218,9 +221,7 @@ def _warnings(workload: Workload, pods: list[Pod], configuration: Configuration)
     if pinned and not workload.request.invalid:
         found.append((EVENT_STATIC_CPU, pinned))
     return [
-        RecordEvent(reference_of(pod), "Warning", reason, message)
-        for pod in pods
-        for reason, message in found
+        RecordEvent(reference_of(pod), event, message) for pod in pods for event, message in found
     ]
 
 
@@ -244,7 +245,7 @@ def _late_edit(workload: Workload) -> tuple[Action, ...]:
         return ()
     message = "annotations changed after the binding: the Slurm job stays as it is"
     return tuple(
-        RecordEvent(reference_of(pod), "Warning", EVENT_TOO_LATE, message)
+        RecordEvent(reference_of(pod), EVENT_TOO_LATE, message)
         for pod in workload.members.pods
         if not (pod.ended or pod.terminating)
     )

@@ -10,8 +10,8 @@ from sunk_sync.core.model.actions import (
     RecordEvent,
 )
 from sunk_sync.core.model.config import Configuration
+from sunk_sync.core.model.event_kinds import EVENT_NODE_SILENT
 from sunk_sync.core.model.facts import reference_of
-from sunk_sync.core.model.names import EVENT_NODE_SILENT
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.views.parts import Stuck
 from sunk_sync.core.views.workload import Workload
@@ -49,7 +49,5 @@ def _silent(stuck: Stuck, configuration: Configuration, now: float) -> Ruling:
     if now < ripe_s:
         return Ruling(look_again_s=ripe_s)
     why = f"Node {stuck.pod.node_name} does not answer (Ready is {stuck.ready})"
-    action: Action = RecordEvent(
-        reference_of(stuck.pod), "Warning", EVENT_NODE_SILENT, f"{why}: {ADVICE}"
-    )
+    action: Action = RecordEvent(reference_of(stuck.pod), EVENT_NODE_SILENT, f"{why}: {ADVICE}")
     return Ruling((action,), why)

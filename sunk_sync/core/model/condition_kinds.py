@@ -1,0 +1,161 @@
+"""Every condition that sunk-sync sets, one row for each status and reason.
+
+`tools/reference.py` makes the table of the reference from it. A test compares it with the reasons
+in the rules. Each type and reason has an entry in docs/troubleshooting.md.
+"""
+
+from typing import Final, Literal, NamedTuple
+
+from sunk_sync.core.model.names import (
+    DISRUPTION_CONDITION,
+    NODE_CORDON_CONDITION,
+    NODE_DRAIN_CONDITION,
+    NODE_NOT_RESPONDING_CONDITION,
+    NODE_RUNNING_CONDITION,
+    POD_CONFLICT_CONDITION,
+    POD_STATE_CONDITION,
+    SCHEDULED_CONDITION,
+)
+
+
+class Meaning(NamedTuple):
+    """What a condition says with one status and reason."""
+
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    text: str
+
+
+class ConditionKind(NamedTuple):
+    type: str
+    on: str
+    """The object that carries it."""
+    meanings: tuple[Meaning, ...]
+    family: bool = False
+    """The type is the beginning of many: one for each state."""
+
+
+_BLIND = Meaning("Unknown", "SlurmUnreachable", "Slurm has not answered for a minute")
+
+CONDITIONS: Final = (
+    ConditionKind(
+        POD_STATE_CONDITION,
+        "slurmd Pod",
+        (
+            Meaning(
+                "True",
+                "SlurmState",
+                "the Slurm node has this base state or flag; a state that it does not have has no"
+                " condition",
+            ),
+        ),
+        family=True,
+    ),
+    ConditionKind(
+        POD_CONFLICT_CONDITION,
+        "slurmd Pod",
+        (
+            Meaning(
+                "True",
+                "DoubleClaim",
+                "several objects claim the Slurm node; nothing is written for them",
+            ),
+        ),
+    ),
+    ConditionKind(
+        NODE_CORDON_CONDITION,
+        "Node",
+        (
+            Meaning("True", "DrainedInSlurm", "a drain that began in Slurm"),
+            Meaning("False", "NotDrainedInSlurm", "no drain, or one of sunk-sync"),
+            _BLIND,
+        ),
+    ),
+    ConditionKind(
+        NODE_DRAIN_CONDITION,
+        "Node",
+        (
+            Meaning("True", "Drained", "the Slurm node is drained; the message is Slurm's reason"),
+            Meaning("False", "NotDrained", "the Slurm node takes jobs"),
+            _BLIND,
+        ),
+    ),
+    ConditionKind(
+        NODE_NOT_RESPONDING_CONDITION,
+        "Node",
+        (
+            Meaning("True", "NotResponding", "slurmctld does not hear from slurmd"),
+            Meaning("False", "Responding", "slurmd answers slurmctld"),
+            _BLIND,
+        ),
+    ),
+    ConditionKind(
+        NODE_RUNNING_CONDITION,
+        "Node",
+        (
+            Meaning("True", "JobsRunning", "the Slurm node has jobs"),
+            Meaning("False", "NoJobs", "the Slurm node is free of jobs"),
+            _BLIND,
+        ),
+    ),
+    ConditionKind(
+        SCHEDULED_CONDITION,
+        "waiting workload Pod",
+        (
+            Meaning(
+                "False",
+                "Unschedulable",
+                "why the Pod waits; the API server sets the condition True at the binding",
+            ),
+            Meaning("False", "SlurmJobCancelled", "somebody cancelled the job in Slurm"),
+        ),
+    ),
+    ConditionKind(
+        DISRUPTION_CONDITION,
+        "bound workload Pod",
+        (
+            Meaning("True", "SlurmJobEnded", "its job, or another Pod of its gang, ended"),
+            Meaning("True", "SlurmJobCancelled", "somebody cancelled the job in Slurm"),
+            Meaning("True", "PreemptionByScheduler", "another job preempted the job"),
+            Meaning("True", "SlurmTimeLimit", "the job reached its time limit"),
+            Meaning("True", "SlurmNodeFail", "Slurm took the node of the job for failed"),
+            Meaning("True", "SlurmSuspended", "somebody suspended the job"),
+        ),
+    ),
+    ConditionKind(
+        "Available",
+        "NodeSet",
+        (
+            Meaning("True", "AllAvailable", "all its Pods can be used"),
+            Meaning("False", "TooFew", "fewer Pods can be used than it should have"),
+        ),
+    ),
+    ConditionKind(
+        "Progressing",
+        "NodeSet",
+        (
+            Meaning("True", "Complete", "nothing is left to do"),
+            Meaning("True", "Working", "sunk-sync makes, updates or ends Pods"),
+            Meaning("False", "InvalidNodeSet", "the NodeSet has a mistake, and nothing is made"),
+            Meaning("False", "PodsFail", "Pods failed, or the API server refused them"),
+            Meaning("False", "NameTaken", "another Pod or Slurm node has the name"),
+            Meaning("False", "InvalidRegistration", "Slurm refuses what slurmd registers"),
+            Meaning("False", "PodsNotReady", "Pods are not ready for a minute"),
+            Meaning("False", "NotRegistered", "slurmd runs, and slurmctld does not hear from it"),
+            Meaning("False", "NoReservation", "the update waits for a reservation"),
+        ),
+    ),
+    ConditionKind(
+        "TopologyInSync",
+        "NodeSet",
+        (
+            Meaning("True", "InSync", "each Slurm node has the place that its labels give"),
+            Meaning("False", "Pending", "slurmctld does not use the places yet"),
+            Meaning("False", "Refused", "slurmctld refuses the topology file"),
+            Meaning("False", "NoPlace", "labels on Nodes are missing"),
+            Meaning("False", "NoScript", "no script beside slurmctld has called"),
+            Meaning("False", "ScriptSilent", "the script beside slurmctld calls no more"),
+            Meaning("False", "NotSupported", "this Slurm knows no blocks"),
+        ),
+    ),
+)

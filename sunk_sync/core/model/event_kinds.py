@@ -1,0 +1,233 @@
+"""Every Event that sunk-sync records, one row each. `tools/reference.py` makes their table from it.
+
+Rules for a row:
+- A Warning asks somebody to act. Everything else is Normal. FailedScheduling is a Warning in every
+  case, because that is what tools know it as from kube-scheduler.
+- An Event is recorded once for each text, on one object. So a text names no time, no age and no
+  attempt: otherwise each repetition would be a new Event.
+- Its reason has an entry in docs/troubleshooting.md.
+"""
+
+from typing import Final, Literal
+
+from msgspec import Struct
+
+Doing = Literal[
+    "Binding",
+    "Cancelling",
+    "Draining",
+    "Ending",
+    "Locking",
+    "Matching",
+    "Pausing",
+    "Placing",
+    "Remaking",
+    "Replacing",
+    "Requeueing",
+    "Scheduling",
+    "Submitting",
+    "Updating",
+]
+"""The field `action` of an Event: what sunk-sync did, or could not do."""
+
+
+class EventKind(Struct, frozen=True, eq=False, kw_only=True):
+    """One kind of Event; two are equal only if they are the same row."""
+
+    reason: str
+    type: Literal["Normal", "Warning"]
+    action: Doing
+    on: str
+    """The objects that get it."""
+    repeats: str
+    """When the same object gets another one."""
+    text: str
+
+
+EVENT_SCHEDULED: Final = EventKind(
+    reason="Scheduled",
+    type="Normal",
+    action="Binding",
+    on="Pod",
+    repeats="never",
+    text="The Pod was bound to the Node of its Slurm job.",
+)
+EVENT_UNSCHEDULABLE: Final = EventKind(
+    reason="FailedScheduling",
+    type="Warning",
+    action="Scheduling",
+    on="Pod",
+    repeats="the cause, the job or tenfold the number of Pods before it changes; once a minute",
+    text="The Pod waits; the message says why.",
+)
+EVENT_INVALID: Final = EventKind(
+    reason="InvalidPod",
+    type="Warning",
+    action="Submitting",
+    on="Pod",
+    repeats="an edit leaves other mistakes",
+    text="The manifest has errors. The Pod gets no job until it changes.",
+)
+EVENT_REFUSED: Final = EventKind(
+    reason="SlurmRefused",
+    type="Warning",
+    action="Submitting",
+    on="Pod",
+    repeats="Slurm gives another number or text",
+    text="Slurm refused the job, with its number and text.",
+)
+EVENT_CANCELLED: Final = EventKind(
+    reason="SlurmJobCancelled",
+    type="Warning",
+    action="Submitting",
+    on="Pod",
+    repeats="somebody cancels the next job, too",
+    text="Somebody cancelled the job while the Pod waited. It gets no new job.",
+)
+EVENT_REPLACED: Final = EventKind(
+    reason="SlurmJobReplaced",
+    type="Normal",
+    action="Replacing",
+    on="Pod",
+    repeats="the cause is another one",
+    text="sunk-sync gives the job up and submits another.",
+)
+EVENT_BOUND_ELSEWHERE: Final = EventKind(
+    reason="BoundElsewhere",
+    type="Warning",
+    action="Cancelling",
+    on="Pod",
+    repeats="never",
+    text="Somebody else bound the Pod. sunk-sync ends its job.",
+)
+EVENT_UNSUPPORTED: Final = EventKind(
+    reason="UnsupportedRule",
+    type="Warning",
+    action="Submitting",
+    on="Pod",
+    repeats="never",
+    text="Slurm cannot keep a hard rule of the Pod, such as anti-affinity.",
+)
+EVENT_STATIC_CPU: Final = EventKind(
+    reason="StaticCPU",
+    type="Warning",
+    action="Submitting",
+    on="Pod",
+    repeats="never",
+    text="The kubelet may pin CPUs that Slurm counts otherwise.",
+)
+EVENT_TOO_LATE: Final = EventKind(
+    reason="SettingsIgnored",
+    type="Warning",
+    action="Updating",
+    on="Pod",
+    repeats="never",
+    text="Annotations changed after the binding; they have no effect.",
+)
+EVENT_LOST_JOB: Final = EventKind(
+    reason="PodWithoutJob",
+    type="Warning",
+    action="Matching",
+    on="Pod",
+    repeats="never",
+    text="Slurm has lost the job of a running Pod.",
+)
+EVENT_NODE_SILENT: Final = EventKind(
+    reason="NodeSilent",
+    type="Warning",
+    action="Ending",
+    on="Pod",
+    repeats="the Node changes between not ready and unknown",
+    text="The Pod is to end, and its Node does not answer.",
+)
+EVENT_END_HELD: Final = EventKind(
+    reason="PodEndHeld",
+    type="Warning",
+    action="Ending",
+    on="Pod",
+    repeats="never",
+    text="`--max-pod-ends-per-minute` delays the end of the Pod.",
+)
+EVENT_LOCK_LATE: Final = EventKind(
+    reason="NodeLockLate",
+    type="Warning",
+    action="Locking",
+    on="Node",
+    repeats="other Pods live there; once a minute",
+    text="Pods still live on a Node after `--lock-wait`; the message names them, and says whether"
+    " the job starts.",
+)
+EVENT_NOT_LOCKED: Final = EventKind(
+    reason="NodeNotLocked",
+    type="Warning",
+    action="Locking",
+    on="slurmd Pod, else Node",
+    repeats="the cause is another one; once a minute",
+    text="A job starts without the lock; the message says why.",
+)
+EVENT_CONFLICT: Final = EventKind(
+    reason="SlurmNodeConflict",
+    type="Warning",
+    action="Matching",
+    on="slurmd Pod, Node",
+    repeats="other objects claim the Slurm node; once a minute",
+    text="Several objects claim one Slurm node.",
+)
+EVENT_NOT_REGISTERED: Final = EventKind(
+    reason="SlurmNodeNotRegistered",
+    type="Normal",
+    action="Remaking",
+    on="slurmd Pod of a NodeSet",
+    repeats="never",
+    text="Its record vanished from Slurm. sunk-sync makes the Pod anew.",
+)
+EVENT_NO_TOPOLOGY: Final = EventKind(
+    reason="SlurmTopologyLabelsMissing",
+    type="Warning",
+    action="Placing",
+    on="slurmd Pod of a NodeSet",
+    repeats="other labels are missing",
+    text="Its Node lacks a label that gives its place in the topology.",
+)
+EVENT_REQUEUED: Final = EventKind(
+    reason="SlurmJobsRequeued",
+    type="Normal",
+    action="Requeueing",
+    on="slurmd Pod of a NodeSet",
+    repeats="Slurm requeues another number of jobs; once a minute",
+    text="Slurm requeued jobs, because the Pod must go.",
+)
+EVENT_NOT_REQUEUED: Final = EventKind(
+    reason="SlurmJobsNotRequeued",
+    type="Warning",
+    action="Requeueing",
+    on="slurmd Pod of a NodeSet",
+    repeats="other jobs are left; once a minute",
+    text="The Pod must go and waits for jobs that cannot be requeued.",
+)
+EVENT_PAUSED: Final = EventKind(
+    reason="Paused",
+    type="Warning",
+    action="Pausing",
+    on="own namespace",
+    repeats="somebody pauses with another end or reason",
+    text="An operator paused sunk-sync; the message says until when and why.",
+)
+EVENT_DRAINS_HELD: Final = EventKind(
+    reason="DrainsHeld",
+    type="Warning",
+    action="Draining",
+    on="own namespace",
+    repeats="never while Kubernetes keeps the last one, one hour by default",
+    text="`--max-drains-per-minute` delays drains.",
+)
+EVENT_SELECTOR: Final = EventKind(
+    reason="SlurmdSelectorMismatch",
+    type="Warning",
+    action="Matching",
+    on="own namespace",
+    repeats="never while Kubernetes keeps the last one, one hour by default",
+    text="`--slurmd-selector` does not match known slurmd Pods.",
+)
+
+EVENTS: Final = tuple(row for row in tuple(globals().values()) if isinstance(row, EventKind))
