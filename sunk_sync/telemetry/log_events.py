@@ -363,6 +363,42 @@ LOG_EVENTS: Final = (
         "A defect in sunk-sync. Everything else goes on.",
     ),
     LogEvent(
+        "traces pods",
+        ("info",),
+        ("endpoint", "share"),
+        "Traces are on.",
+    ),
+    LogEvent(
+        "traces cannot start",
+        ("error",),
+        ("why",),
+        "A variable `OTEL_…` has a wrong value. sunk-sync runs without traces.",
+    ),
+    LogEvent(
+        "traces are lost",
+        ("warning",),
+        ("endpoint", "why", "spans_dropped"),
+        "The collector takes no spans; once a minute.",
+    ),
+    LogEvent(
+        "the collector takes traces again",
+        ("info",),
+        ("endpoint",),
+        "Spans arrive again.",
+    ),
+    LogEvent(
+        "traces are lost at the end",
+        ("warning",),
+        ("spans", "waited_s"),
+        "The last spans were not sent in time at SIGTERM.",
+    ),
+    LogEvent(
+        "traces stopped until a restart",
+        ("error",),
+        ("exception",),
+        "A defect in sunk-sync. Everything else goes on.",
+    ),
+    LogEvent(
         "stopping",
         ("info",),
         ("in_flight",),
