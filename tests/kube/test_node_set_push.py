@@ -71,6 +71,19 @@ async def test_a_pod_that_is_not_as_decided_stays_N8_N9(
     assert script.asked == ["GET"]
 
 
+@pytest.mark.parametrize(
+    ("ready", "asked"), [("True", ["GET", "DELETE"]), ("False", ["GET"]), ("Unknown", ["GET"])]
+)
+async def test_a_pod_is_made_anew_only_if_it_is_still_ready_N3(
+    ready: str, asked: list[str]
+) -> None:
+    """Simulator 9305548: a Pod that is not ready any more may register when it is."""
+    pod = owned(conditions=[{"type": "Ready", "status": ready}])
+    outcome, script = await ended(pod, RemakePod(POD))
+    assert isinstance(outcome, Done if ready == "True" else Refused)
+    assert script.asked == asked
+
+
 @pytest.mark.parametrize("answer", [TAKEN, status(500, "InternalError"), status(429, "TooMany")])
 async def test_a_pod_that_may_have_been_made_makes_an_older_read_worthless_N10(
     answer: Json,

@@ -128,7 +128,7 @@ def _why_not(action: PodEnd, pod: SlurmdPod) -> str:
     if isinstance(action, ClearPod):
         return "" if pod.finished else "it lives"
     if isinstance(action, RemakePod):
-        return ""
+        return "" if pod.ready else "it is not ready any more: slurmd may register when it is"
     if pod.pending_deletion != action.why:
         return "its deletion was taken back"
     if action.drained and not pod.drained:

@@ -244,6 +244,8 @@ class NodeSetChecks:
 
     def _check_surplus(self, pod: Object, versions: list[Object]) -> None:
         """N6: there are too many, and no idle one is left while a busy one goes."""
+        if words.is_finished(pod):
+            return  # it was of no use already
         fewest = min(map(truth.replicas_of, versions))
         pods = truth.pods_of(self._worlds, versions[-1])
         stay = [one for one in pods if _stays(one) and not words.is_terminating(one)]
@@ -367,7 +369,12 @@ class NodeSetChecks:
                 if not self._past.is_recent(self._past.slots[name].made_s)
             ]
             left = [one.name for one in truth.records_of(self._worlds, now)]
-            records = [name for name in left if self._past.pod(name) is None]
+            records = [
+                name
+                for name in left
+                if self._past.pod(name) is None
+                and not self._past.is_recent(self._past.slots[name].left_s)
+            ]
             if pods or records:
                 self._break("finalizer", f"NodeSet {name} was let go with {pods} and {records}")
 
