@@ -45,10 +45,7 @@ LOG_EVENTS: Final = (
         "Kubernetes or slurmrestd answered a request.",
     ),
     LogEvent(
-        "hook call",
-        ("debug",),
-        ("call", "outcome", "peer"),
-        "The hooks server answered a call.",
+        "hook call", ("debug",), ("call", "outcome", "peer"), "The hooks server answered a call."
     ),
     LogEvent(
         "hook call refused: no valid token",
@@ -74,12 +71,7 @@ LOG_EVENTS: Final = (
         ("seconds",),
         "That is over; `seconds` is the sum since the start.",
     ),
-    LogEvent(
-        "starting",
-        ("info",),
-        ("version",),
-        "The process has read its settings.",
-    ),
+    LogEvent("starting", ("info",), ("version",), "The process has read its settings."),
     LogEvent(
         "metrics server open",
         ("info",),
@@ -98,24 +90,14 @@ LOG_EVENTS: Final = (
         ("address",),
         "`explain`, `diff`, `status` and `pause` ask there.",
     ),
-    LogEvent(
-        "kubernetes",
-        ("info",),
-        ("address",),
-        "The address of the API server.",
-    ),
+    LogEvent("kubernetes", ("info",), ("address",), "The address of the API server."),
     LogEvent(
         "schedules pods",
         ("info",),
         ("scheduler_name", "namespaces"),
         "Pods with this `schedulerName` in these namespaces get jobs.",
     ),
-    LogEvent(
-        "dry run: sunk-sync writes nothing",
-        ("warning",),
-        (),
-        "`--dry-run` is set.",
-    ),
+    LogEvent("dry run: sunk-sync writes nothing", ("warning",), (), "`--dry-run` is set."),
     LogEvent(
         "these settings have no effect yet",
         ("warning",),
@@ -140,12 +122,7 @@ LOG_EVENTS: Final = (
         ("why",),
         "The file with the hooks key is missing or wrong. The process ends with code 2.",
     ),
-    LogEvent(
-        "hooks key",
-        ("info",),
-        ("secret",),
-        "The Secret that keeps the hooks key.",
-    ),
+    LogEvent("hooks key", ("info",), ("secret",), "The Secret that keeps the hooks key."),
     LogEvent(
         "hooks key is not kept",
         ("warning",),
@@ -176,24 +153,9 @@ LOG_EVENTS: Final = (
         ("lease", "identity"),
         "This replica takes part in the election.",
     ),
-    LogEvent(
-        "stands by",
-        ("info",),
-        ("leader", "address"),
-        "Another replica leads.",
-    ),
-    LogEvent(
-        "became leader",
-        ("info",),
-        ("lease", "identity"),
-        "This replica holds the Lease.",
-    ),
-    LogEvent(
-        "writes from now on",
-        ("info",),
-        (),
-        "The new leader has listed both sides again.",
-    ),
+    LogEvent("stands by", ("info",), ("leader", "address"), "Another replica leads."),
+    LogEvent("became leader", ("info",), ("lease", "identity"), "This replica holds the Lease."),
+    LogEvent("writes from now on", ("info",), (), "The new leader has listed both sides again."),
     LogEvent(
         "released the Lease",
         ("info",),
@@ -219,10 +181,7 @@ LOG_EVENTS: Final = (
         "The leader could not renew the Lease in time.",
     ),
     LogEvent(
-        "source listed",
-        ("info",),
-        ("source", "seconds"),
-        "A source was listed for the first time.",
+        "source listed", ("info",), ("source", "seconds"), "A source was listed for the first time."
     ),
     LogEvent(
         "source lost",
@@ -230,12 +189,7 @@ LOG_EVENTS: Final = (
         ("source", "why"),
         "A listing or watch fails. While a source is lost, no drain is lifted.",
     ),
-    LogEvent(
-        "source still lost",
-        ("debug",),
-        ("source", "why"),
-        "It fails with another error.",
-    ),
+    LogEvent("source still lost", ("debug",), ("source", "why"), "It fails with another error."),
     LogEvent(
         "source cannot be read for a long time",
         ("error",),
@@ -255,17 +209,9 @@ LOG_EVENTS: Final = (
         "An object has a form that sunk-sync does not know.",
     ),
     LogEvent(
-        "drains held",
-        ("warning",),
-        ("count", "cure"),
-        "`--max-drains-per-minute` is reached.",
+        "drains held", ("warning",), ("count", "cure"), "`--max-drains-per-minute` is reached."
     ),
-    LogEvent(
-        "drains released",
-        ("info",),
-        ("held_before",),
-        "No drain is held any more.",
-    ),
+    LogEvent("drains released", ("info",), ("held_before",), "No drain is held any more."),
     LogEvent(
         "deletions of Pods held",
         ("warning",),
@@ -279,17 +225,9 @@ LOG_EVENTS: Final = (
         "No end of a Pod is held any more.",
     ),
     LogEvent(
-        "paused: nothing is written",
-        ("warning",),
-        ("why", "cure"),
-        "An operator paused sunk-sync.",
+        "paused: nothing is written", ("warning",), ("why", "cure"), "An operator paused sunk-sync."
     ),
-    LogEvent(
-        "resumed",
-        ("info",),
-        (),
-        "The pause has ended.",
-    ),
+    LogEvent("resumed", ("info",), (), "The pause has ended."),
     LogEvent(
         "conflicting claims",
         ("info", "warning"),
@@ -327,10 +265,7 @@ LOG_EVENTS: Final = (
         "The last good version applies.",
     ),
     LogEvent(
-        "the file of --user-policy is right again",
-        ("info",),
-        (),
-        "The latest version applies.",
+        "the file of --user-policy is right again", ("info",), (), "The latest version applies."
     ),
     LogEvent(
         "user policy applies",
@@ -362,12 +297,7 @@ LOG_EVENTS: Final = (
         ("metrics", "exception"),
         "A defect in sunk-sync. Everything else goes on.",
     ),
-    LogEvent(
-        "traces pods",
-        ("info",),
-        ("endpoint", "share"),
-        "Traces are on.",
-    ),
+    LogEvent("traces pods", ("info",), ("endpoint", "share"), "Traces are on."),
     LogEvent(
         "traces cannot start",
         ("error",),
@@ -380,12 +310,7 @@ LOG_EVENTS: Final = (
         ("endpoint", "why", "spans_dropped"),
         "The collector takes no spans; once a minute.",
     ),
-    LogEvent(
-        "the collector takes traces again",
-        ("info",),
-        ("endpoint",),
-        "Spans arrive again.",
-    ),
+    LogEvent("the collector takes traces again", ("info",), ("endpoint",), "Spans arrive again."),
     LogEvent(
         "traces are lost at the end",
         ("warning",),
@@ -399,15 +324,7 @@ LOG_EVENTS: Final = (
         "A defect in sunk-sync. Everything else goes on.",
     ),
     LogEvent(
-        "stopping",
-        ("info",),
-        ("in_flight",),
-        "SIGTERM arrived; writes in flight are awaited.",
+        "stopping", ("info",), ("in_flight",), "SIGTERM arrived; writes in flight are awaited."
     ),
-    LogEvent(
-        "stopped",
-        ("info",),
-        (),
-        "The last line.",
-    ),
+    LogEvent("stopped", ("info",), (), "The last line."),
 )
