@@ -22,6 +22,7 @@ from tests.real.testbed.bed import SLURM_DEFAULT
 from tests.real.testbed.cache import CONTROLLERS, KUEUE
 from tests.real.testbed.controllers import Controllers
 from tests.real.testbed.kube import REPOSITORY
+from tests.real.testbed.kube_objects import status_of
 from tests.real.testbed.kubelet import EXIT_CODE, RUN
 from tests.real.workloads import Job, Load, PodStage, all_jobs, lives
 
@@ -92,9 +93,9 @@ class Example:
     def until(self, claim: Callable[[], Any], what: str) -> None:
         eventually(claim, what, within_s=WITHIN_S, show=self.show)
 
-    def until_true(self, what: str, condition: str) -> None:
-        """Wait for a condition in the status of KIND/NAME."""
-        self.kubectl("wait", f"--for=condition={condition}", what, f"--timeout={WITHIN_S:g}s")
+    def until_true(self, what: str, kind: str) -> None:
+        """Wait for a condition of KIND/NAME."""
+        self.until(lambda: status_of(self.get(what), kind) == "True", f"{what} {kind}")
 
     def listed(self) -> list[Any]:
         path = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -193,7 +194,7 @@ def applied(
     try:
         yield example
     finally:
-        example.kubectl("delete", "--wait=false", "-f", str(file))
+        example.kubectl("delete", "--ignore-not-found", "-f", str(file))
     example.until(lambda: not example.listed() and not example.jobs(), "no Pod and no job is left")
     print(f"{name}: {time.monotonic() - begun_s:.1f} s")
 
@@ -240,7 +241,10 @@ def test_a_cron_job_that_is_due_runs_by_slurm(pods: ExampleStage) -> None:
         (load,) = example.until_running(1).values()
         assert example.jobs()[load.until_bound()]["time_limit"]["number"] == 30
         example.finish(load)
-        example.until(lambda: example.get("cronjob/report")["status"].get("lastSuccessfulTime"), "")
+        example.until(
+            lambda: example.get("cronjob/report")["status"].get("lastSuccessfulTime"),
+            "the CronJob has seen it succeed",
+        )
 
 
 def test_a_stateful_set_replaces_and_removes_its_pods_one_by_one(pods: ExampleStage) -> None:
@@ -283,6 +287,37 @@ def test_each_job_of_a_job_set_is_a_gang_and_a_failed_one_restarts_all(pods: Exa
         example.until_true("jobset/sweep", "Completed")
 
 
+EXCLUSIVE = """
+  annotations:
+    alpha.jobset.sigs.k8s.io/exclusive-topology: kubernetes.io/hostname
+spec:
+  failurePolicy:"""
+
+
+@beside
+@pytest.mark.usefixtures("controllers")
+def test_a_gang_with_exclusive_topology_never_starts(pods: ExampleStage) -> None:
+    """JobSet creates the second Pod when the first one has a Node, and that waits for the gang."""
+    with applied(pods, "jobset", changed={"\nspec:\n  failurePolicy:": EXCLUSIVE}) as example:
+        example.until(lambda: len(example.alive()) == 2, "the leaders exist")
+        for name in example.alive():
+            leader = Load(pods.bed, name, namespace=NAMESPACE)
+            leader.until(lambda leader=leader: leader.message.startswith("1 of the 2 Pods"))
+        assert stays(lambda: not example.jobs() and len(example.alive()) == 2)
+
+
+@beside
+@pytest.mark.usefixtures("controllers")
+def test_without_a_gang_the_pods_of_an_exclusive_job_follow_the_first(pods: ExampleStage) -> None:
+    changed = {"\nspec:\n  failurePolicy:": EXCLUSIVE, "gang: job": "comment: alone"}
+    with applied(pods, "jobset", changed=changed) as example:
+        nodes: defaultdict[str, set[str]] = defaultdict(set)
+        for name, load in example.until_running(4).items():
+            nodes[name.rsplit("-", 2)[0]].add(load.node)
+        assert set(map(len, nodes.values())) == {1}
+        print(f"exclusive: {dict(nodes)}")
+
+
 @beside
 @pytest.mark.usefixtures("controllers")
 def test_each_group_of_a_leader_worker_set_is_a_gang(pods: ExampleStage) -> None:
@@ -314,7 +349,7 @@ def test_groups_whose_leader_must_be_ready_first_never_start(pods: ExampleStage)
 
 @beside
 @pytest.mark.usefixtures("controllers")
-def test_slurm_sees_the_pods_of_kueue_when_they_are_admitted(pods: ExampleStage) -> None:
+def test_slurm_sees_the_pods_of_a_kueue_job_when_they_are_admitted(pods: ExampleStage) -> None:
     with applied(pods, "kueue") as example:
         first = example.until_running(2)
         assert len(example.gangs(first)) == 1
@@ -336,7 +371,7 @@ def test_a_pod_with_the_gate_of_kueue_has_no_job_until_it_is_admitted(pods: Exam
         load = pods.load(
             name="single", namespace=NAMESPACE, labels=labels, schedulerName="slurm-slurm"
         )
-        assert load.pod["spec"]["schedulingGates"] == [{"name": "kueue.x-k8s.io/admission"}]
+        assert {"name": "kueue.x-k8s.io/admission"} in load.pod["spec"]["schedulingGates"]
         assert stays(lambda: len(example.jobs()) == 1)
         for name in ("nightly-1", "nightly-2"):
             example.kubectl("delete", f"job/{name}")

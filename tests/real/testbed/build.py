@@ -220,10 +220,18 @@ def _build_controllers(
             build = _go_build(artifact.name, ["-s -w"], part / command, package)
             run_logged(build, artifact.log, step.see)
         module = "/".join(package.split("/")[:2])
-        query = ["go", "-C", cache.GO / artifact.name, "list", "-mod=readonly", "-m"]
+        query: list[str | Path] = [
+            "go",
+            "-C",
+            cache.GO / artifact.name,
+            "list",
+            "-mod=readonly",
+            "-m",
+        ]
         folder, version = _first_line(*query, "-f", "{{.Dir}} {{.Version}}", module).split()
         # Modules are read-only, also for whoever removes the cache.
-        copy = ["cp", "-r", "--no-preserve=mode", f"{folder}/config", part / f"{command}-config"]
+        to = part / f"{command}-config"
+        copy: list[str | Path] = ["cp", "-r", "--no-preserve=mode", f"{folder}/config", to]
         run_logged(copy, artifact.log, step.see)
         said.append(f"{command} {version}")
     (part / VERSION_FILE).write_text(", ".join(said) + "\n")

@@ -1,4 +1,4 @@
-"""The real controllers of JobSet, LeaderWorkerSet and Kueue, beside a control plane of the test bed.
+"""The real controllers of JobSet, LeaderWorkerSet and Kueue, beside a control plane.
 
 A cluster would run them in Pods. Here they are processes, so the API server calls their webhooks by
 URL, not by Service.
@@ -114,7 +114,7 @@ class Controllers(Closing):
         }
         file = self._kube.directory / f"{name}-configuration.json"
         file.write_text(json.dumps(configuration))
-        argv = [
+        argv: list[str | Path] = [
             *("unshare", "--mount", "sh", "-c", IN_ITS_ETC, self._certificates),
             *(binary, f"--config={file}"),
         ]
