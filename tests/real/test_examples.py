@@ -4,35 +4,22 @@ A stand-in for the kubelets reports the Pods running and ended. JobSet, LeaderWo
 run beside the Slurm of the default version only.
 """
 
-import json
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
+from tests.real.applied import KILL_WAIT_S, NAMESPACE, WITHIN_S, ExampleStage, applied
 from tests.real.conftest import for_each_slurm, require_controllers, with_settings
 from tests.real.service import allow
-from tests.real.stage import eventually, stays
-from tests.real.testbed import SlurmConf
+from tests.real.stage import stays
 from tests.real.testbed.bed import SLURM_DEFAULT
 from tests.real.testbed.cache import CONTROLLERS, KUEUE
 from tests.real.testbed.controllers import Controllers
-from tests.real.testbed.kube import REPOSITORY
-from tests.real.testbed.kube_objects import status_of
-from tests.real.testbed.kubelet import EXIT_CODE, RUN
-from tests.real.workloads import Job, Load, PodStage, all_jobs, lives
+from tests.real.testbed.kubelet import EXIT_CODE
+from tests.real.workloads import Load
 
-EXAMPLES = REPOSITORY / "deploy" / "examples"
-NAMESPACE = "team-a"
-KILL_WAIT_S = 30
-"""Slurm's default, so that the examples need no other grace period."""
 STAGE_HOSTS = 4
-WITHIN_S = 30.0
-ALIVE = ("Pending", "Running")
 
 pytestmark = [
     pytest.mark.real,
@@ -47,11 +34,6 @@ pytestmark = [
 ]
 beside = pytest.mark.parametrize("pods", [SLURM_DEFAULT], indirect=True)
 """On one version of Slurm."""
-
-
-class ExampleStage(PodStage):
-    def conf(self) -> SlurmConf:
-        return replace(super().conf(), kill_wait_s=KILL_WAIT_S)
 
 
 pods = for_each_slurm(ExampleStage)
@@ -71,132 +53,6 @@ def controllers(pods: ExampleStage) -> Iterator[Controllers]:
     with Controllers(pods.bed.kube) as started:
         started.start(*CONTROLLERS, *KUEUE)
         yield started
-
-
-class Example:
-    """A file of deploy/examples that is applied."""
-
-    def __init__(self, stage: ExampleStage) -> None:
-        self.stage = stage
-        self.kube = stage.bed.kube
-
-    def kubectl(self, *argv: str) -> str:
-        return self.kube.kubectl("-n", NAMESPACE, *argv)
-
-    def get(self, what: str) -> Any:
-        """Return the object KIND/NAME as it is on the server."""
-        return json.loads(self.kubectl("get", what, "-o", "json"))
-
-    def show(self) -> str:
-        return self.kubectl("get", "all", "-o", "wide") + self.stage.bed.slurm.squeue()
-
-    def until(self, claim: Callable[[], Any], what: str) -> None:
-        eventually(claim, what, within_s=WITHIN_S, show=self.show)
-
-    def until_true(self, what: str, kind: str) -> None:
-        """Wait for a condition of KIND/NAME."""
-        self.until(lambda: status_of(self.get(what), kind) == "True", f"{what} {kind}")
-
-    def listed(self) -> list[Any]:
-        path = f"/api/v1/namespaces/{NAMESPACE}/pods"
-        return list(self.kube.rest.call("GET", path)["items"])
-
-    def alive(self) -> dict[str, Any]:
-        """Return by name the Pods that are to run or run."""
-        return {
-            one["metadata"]["name"]: one
-            for one in self.listed()
-            if one["status"]["phase"] in ALIVE and "deletionTimestamp" not in one["metadata"]
-        }
-
-    def until_running(self, size: int, *, without: Mapping[str, Load] = {}) -> dict[str, Load]:
-        """Return the Pods by name when this number runs, each with its job on its Node.
-
-        `without`: none of these Pods counts, though a new one may have its name.
-        """
-        old = {load.uid for load in without.values()}
-        found: dict[str, Load] = {}
-
-        def all_run() -> bool:
-            alive = self.alive()
-            found.clear()
-            for name, one in alive.items():
-                uid = one["metadata"]["uid"]
-                found[name] = Load(self.stage.bed, name, namespace=NAMESPACE, uid=uid)
-            running = all(one["status"]["phase"] == "Running" for one in alive.values())
-            uids = {load.uid for load in found.values()}
-            return running and len(found) == size and not old & uids
-
-        self.until(all_run, f"{size} Pods run")
-        jobs = self.jobs()
-        for load in found.values():
-            assert load.node in self.stage.expand(jobs[load.until_bound()]["nodes"])
-        return found
-
-    def gangs(self, loads: Mapping[str, Load]) -> dict[str, list[str]]:
-        """Return the names of the Pods of each job; each Pod has a node of the job to itself."""
-        found: defaultdict[str, list[str]] = defaultdict(list)
-        for name, load in sorted(loads.items()):
-            found[load.until_bound()].append(name)
-        jobs = self.jobs()
-        for number, names in found.items():
-            nodes = self.stage.expand(jobs[number]["nodes"])
-            assert nodes == {loads[name].node for name in names}
-            assert len(nodes) == len(names)
-        return dict(found)
-
-    def finish(self, *loads: Load, code: int = 0) -> None:
-        """End the containers, as they do by themselves."""
-        for load in loads:
-            knobs = {RUN: "0", EXIT_CODE: str(code)}
-            self.kube.annotate_pod(load.name, NAMESPACE, knobs)
-
-    def evict(self, load: Load) -> None:
-        """End a Pod as `kubectl drain` does."""
-        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": load.name}}
-        path = f"/api/v1/namespaces/{NAMESPACE}/pods/{load.name}/eviction"
-        self.kube.rest.call("POST", path, eviction)
-
-    def jobs(self) -> dict[str, Job]:
-        """Return by number the jobs of these Pods that have not ended."""
-        found = [job for job in all_jobs(self.stage.bed) if lives(job)]
-        ours = [job for job in found if job["name"].startswith(f"k8s/{NAMESPACE}/")]
-        return {number_of(job): job for job in ours}
-
-    def cancel(self, load: Load) -> None:
-        """Cancel the job of this Pod alone, and see the Pod end."""
-        self.stage.scancel(load.until_bound())
-        self.until(lambda: load.gone, "the Pod of the cancelled job is gone")
-
-
-def number_of(job: Job) -> str:
-    """Return the id as the annotation of a Pod spells it: 7, or 7_1 for a task of an array."""
-    task = job["array_task_id"]
-    if not task["set"]:
-        return str(job["job_id"])
-    return f"{job['array_job_id']['number']}_{task['number']}"
-
-
-@contextmanager
-def applied(
-    stage: ExampleStage, name: str, *, changed: Mapping[str, str] = {}
-) -> Iterator[Example]:
-    """Apply an example; at the end delete it, and see its Pods and jobs end."""
-    text = (EXAMPLES / f"{name}.yaml").read_text()
-    for old, new in changed.items():
-        assert old in text
-        text = text.replace(old, new)
-    file = stage.bed.kube.directory / f"{name}.yaml"
-    file.write_text(text)
-    example = Example(stage)
-    example.kubectl("apply", "-f", str(file))
-    begun_s = time.monotonic()
-    try:
-        yield example
-    finally:
-        example.kubectl("delete", "--ignore-not-found", "-f", str(file))
-    example.until(lambda: not example.listed() and not example.jobs(), "no Pod and no job is left")
-    print(f"{name}: {time.monotonic() - begun_s:.1f} s")
 
 
 def test_a_job_has_a_slurm_job_for_each_pod_and_ignores_cancelled_ones(pods: ExampleStage) -> None:
@@ -260,6 +116,33 @@ def test_a_stateful_set_replaces_and_removes_its_pods_one_by_one(pods: ExampleSt
         assert left["cache-0"].uid == second["cache-0"].uid
 
 
+LATE_CLASS = {
+    "metadata": {"name": "late"},
+    "provisioner": "none.invalid/none",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+CLAIM = """
+  persistentVolumeClaimRetentionPolicy: {whenDeleted: Delete}
+  volumeClaimTemplates:
+    - metadata: {name: data}
+      spec:
+        storageClassName: late
+        accessModes: [ReadWriteOnce]
+        resources:
+          requests: {storage: 1Gi}
+  serviceName:"""
+
+
+@beside
+def test_nobody_chooses_a_node_for_a_volume_that_waits_for_one(pods: ExampleStage) -> None:
+    pods.bed.kube.rest.call("POST", "/apis/storage.k8s.io/v1/storageclasses", LATE_CLASS)
+    with applied(pods, "statefulset", changed={"\n  serviceName:": CLAIM}) as example:
+        example.until_running(2)
+        claim = example.get("pvc/data-cache-0")
+        assert claim["status"]["phase"] == "Pending"
+        assert "volume.kubernetes.io/selected-node" not in str(claim["metadata"])
+
+
 def test_a_deployment_scales_rolls_out_and_replaces_a_cancelled_pod(pods: ExampleStage) -> None:
     with applied(pods, "deployment") as example:
         example.until_running(2)
@@ -275,10 +158,50 @@ def test_a_deployment_scales_rolls_out_and_replaces_a_cancelled_pod(pods: Exampl
 
 @beside
 @pytest.mark.usefixtures("controllers")
-def test_each_job_of_a_job_set_is_a_gang_and_a_failed_one_restarts_all(pods: ExampleStage) -> None:
+def test_slurm_sees_the_pods_of_a_kueue_job_when_they_are_admitted(pods: ExampleStage) -> None:
+    with applied(pods, "kueue") as example:
+        first = example.until_running(2)
+        assert len(example.gangs(first)) == 1
+        waiting = ("nightly-2", "nightly-1")["nightly-2" in next(iter(first))]
+        assert stays(lambda: len(example.jobs()) == 1 and first.keys() == example.alive().keys())
+        assert example.get(f"job/{waiting}")["spec"]["suspend"]
+        example.finish(*first.values())
+        second = example.until_running(2, without=first)
+        assert all(name.startswith(waiting) for name in second)
+        assert len(example.gangs(second)) == 1
+
+
+@beside
+@pytest.mark.usefixtures("controllers")
+def test_a_pod_with_the_gate_of_kueue_has_no_job_until_it_is_admitted(pods: ExampleStage) -> None:
+    labels = {"kueue.x-k8s.io/queue-name": "nightly"}
+    with applied(pods, "kueue") as example:
+        gang = example.until_running(2)
+        load = pods.load(
+            name="single", namespace=NAMESPACE, labels=labels, schedulerName="slurm-slurm"
+        )
+        assert {"name": "kueue.x-k8s.io/admission"} in load.pod["spec"]["schedulingGates"]
+        assert stays(lambda: len(example.jobs()) == 1)
+        for name in ("nightly-1", "nightly-2"):
+            example.kubectl("delete", f"job/{name}")
+        example.until(lambda: all(one.gone for one in gang.values()), "the gang is gone")
+        assert example.until_running(1).keys() == {load.name}
+        load.delete()
+
+
+@beside
+@pytest.mark.usefixtures("controllers")
+def test_each_job_of_a_job_set_is_a_gang_and_a_failed_one_restarts_all_G1(
+    pods: ExampleStage,
+) -> None:
     with applied(pods, "jobset") as example:
         first = example.until_running(4)
-        assert sorted(map(len, example.gangs(first).values())) == [2, 2]
+        gangs = example.gangs(first)
+        assert sorted(map(len, gangs.values())) == [2, 2]
+        names = next(iter(gangs.values()))
+        example.cancel(first[names[0]])
+        first = example.until_running(4, without={name: first[name] for name in names})
+        assert example.get("jobset/sweep")["status"].get("restarts", 0) == 0
         example.finish(next(iter(first.values())), code=1)
         second = example.until_running(4, without=first)
         assert sorted(map(len, example.gangs(second).values())) == [2, 2]
@@ -320,7 +243,7 @@ def test_without_a_gang_the_pods_of_an_exclusive_job_follow_the_first(pods: Exam
 
 @beside
 @pytest.mark.usefixtures("controllers")
-def test_each_group_of_a_leader_worker_set_is_a_gang(pods: ExampleStage) -> None:
+def test_each_group_of_a_leader_worker_set_is_a_gang_G1(pods: ExampleStage) -> None:
     with applied(pods, "leaderworkerset") as example:
         first = example.until_running(4)
         gangs = sorted(example.gangs(first).values())
@@ -345,36 +268,3 @@ def test_groups_whose_leader_must_be_ready_first_never_start(pods: ExampleStage)
         for leader in leaders:
             leader.until(lambda leader=leader: leader.message.startswith("1 of the 2 Pods"))
         assert stays(lambda: not example.jobs())
-
-
-@beside
-@pytest.mark.usefixtures("controllers")
-def test_slurm_sees_the_pods_of_a_kueue_job_when_they_are_admitted(pods: ExampleStage) -> None:
-    with applied(pods, "kueue") as example:
-        first = example.until_running(2)
-        assert len(example.gangs(first)) == 1
-        waiting = ("nightly-2", "nightly-1")["nightly-2" in next(iter(first))]
-        assert stays(lambda: len(example.jobs()) == 1 and first.keys() == example.alive().keys())
-        assert example.get(f"job/{waiting}")["spec"]["suspend"]
-        example.finish(*first.values())
-        second = example.until_running(2, without=first)
-        assert all(name.startswith(waiting) for name in second)
-        assert len(example.gangs(second)) == 1
-
-
-@beside
-@pytest.mark.usefixtures("controllers")
-def test_a_pod_with_the_gate_of_kueue_has_no_job_until_it_is_admitted(pods: ExampleStage) -> None:
-    labels = {"kueue.x-k8s.io/queue-name": "nightly"}
-    with applied(pods, "kueue") as example:
-        gang = example.until_running(2)
-        load = pods.load(
-            name="single", namespace=NAMESPACE, labels=labels, schedulerName="slurm-slurm"
-        )
-        assert {"name": "kueue.x-k8s.io/admission"} in load.pod["spec"]["schedulingGates"]
-        assert stays(lambda: len(example.jobs()) == 1)
-        for name in ("nightly-1", "nightly-2"):
-            example.kubectl("delete", f"job/{name}")
-        example.until(lambda: all(one.gone for one in gang.values()), "the gang is gone")
-        assert example.until_running(1).keys() == {load.name}
-        load.delete()
