@@ -235,9 +235,12 @@ def test_without_a_gang_the_pods_of_an_exclusive_job_follow_the_first(pods: Exam
     changed = {"\nspec:\n  failurePolicy:": EXCLUSIVE, "gang: job": "comment: alone"}
     with applied(pods, "jobset", changed=changed) as example:
         nodes: defaultdict[str, set[str]] = defaultdict(set)
-        for name, load in example.until_running(4).items():
+        running = example.until_running(4)
+        for name, load in running.items():
             nodes[name.rsplit("-", 2)[0]].add(load.node)
         assert set(map(len, nodes.values())) == {1}
+        warned = [load for load in running.values() if load.events_of("UnsupportedRule")]
+        assert len(warned) == len(nodes), "the leaders"
         print(f"exclusive: {dict(nodes)}")
 
 
