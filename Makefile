@@ -79,7 +79,7 @@ docs: $(READY) ## build the site of the documentation into build/site
 	@# The variable hides a notice: this theme gets fixes until May 2027. Its successor reads mkdocs.yml too.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --clean
 
-testbed: $(READY) ## build the real servers once (about ten minutes) into the cache
+testbed: $(READY) ## build the real servers once (about 15 minutes) into the cache
 	nice $(BIN)/python -m tests.real build
 
 bench: $(READY) testbed ## measure speed and memory

@@ -15,7 +15,7 @@ from sunk_sync.core.translate.job_spec import Invalid, describe
 from sunk_sync.service.wiring import configuration_of
 from sunk_sync.settings import sources
 from tests.docs import chart, crd
-from tests.docs.pages import Block, blocks
+from tests.docs.pages import ROOT, Block, blocks, named
 from tests.kit.pod_rows import row
 
 EVERY = blocks()
@@ -30,7 +30,10 @@ def of_language(name: str) -> list[Block]:
 
 
 def manifests() -> Iterator[tuple[str, Any]]:
-    """Yield each object in a code block. A block with a spec alone is a part of a NodeSet."""
+    """Yield each object in a code block or an example. A block of a spec is a part of a NodeSet."""
+    for file in sorted((ROOT / "deploy" / "examples").glob("*.yaml")):
+        for made in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+            yield named(file), made
     for block in of_language("yaml"):
         for made in yaml.safe_load_all(block.text):
             if isinstance(made, dict) and {"apiVersion", "kind"} <= made.keys():
@@ -112,7 +115,8 @@ def default_configuration() -> Configuration:
 @each(("place", "made"), PODS)
 def test_sunk_sync_submits_a_job_for_each_pod(place: str, made: Any) -> None:
     """With the default settings. A Job controls the Pod, as it does in a Job or JobSet."""
-    pod = row(spec=made["spec"], labels={}, ownerReferences=[A_JOB], **made["metadata"])
+    metadata = {"labels": {}, "ownerReferences": [A_JOB], **made["metadata"]}
+    pod = row(spec=made["spec"], **metadata)
     found = describe([pod], default_configuration())
     assert not isinstance(found, Invalid), (place, found)
 
@@ -129,4 +133,4 @@ def test_each_block_with_values_of_the_chart_is_valid(block: Block, tmp_path: Pa
 def test_the_pages_have_manifests() -> None:
     print(f"{len(EVERY)} code blocks, {len(NODE_SETS)} NodeSets, {len(PODS)} Pods")
     assert len(NODE_SETS) >= 4
-    assert len(PODS) >= 8
+    assert len(PODS) >= 16

@@ -18,6 +18,7 @@ from tests.real.testbed.cache import (
     KUBE_DEFAULT,
     SLURM_SUITES,
     chart_tools,
+    controllers,
     promtool,
 )
 from tests.real.testbed.requirements import why_not, why_not_built, why_not_command, why_not_image
@@ -37,6 +38,11 @@ def require(*, kube: str | None = None, slurm: str | None = None, scheduler: boo
 def require_helm() -> None:
     """Skip if the tools of the chart are not built; in CI fail instead. They need no root."""
     _skip(why_not_built([chart_tools()]))
+
+
+def require_controllers() -> None:
+    """Skip if the managers of JobSet and LeaderWorkerSet are not built; in CI fail."""
+    _skip(why_not_built([controllers()]))
 
 
 def require_promtool() -> None:

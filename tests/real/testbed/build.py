@@ -1,9 +1,10 @@
 """Builder of the test bed's servers in the cache, from Go modules and Debian packages."""
 
+import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,10 @@ VERSION_FILE = "VERSION"
 
 Job = tuple[Artifact, Callable[[Path], None]]
 
+_CONTROLLERS = {cache.controllers(): cache.CONTROLLERS}
+if os.environ.get("SUNK_SYNC_KUEUE") or cache.kueue().built:
+    _CONTROLLERS[cache.kueue()] = cache.KUEUE  # ten minutes of two cores: not for everybody
+
 _running: set[subprocess.Popen[str]] = set()
 
 
@@ -39,7 +44,7 @@ def build(kube: str | None, slurm: Sequence[str], progress: Progress) -> None:
     )
     _try_commands(progress)
     # The scheduler and helm reuse the compiled packages of the servers: they are built after them.
-    go = [*_kube_jobs(kube, progress), *_chart_jobs(progress)]
+    go = [*_kube_jobs(kube, progress), *_chart_jobs(progress), *_controller_jobs(progress)]
     debian_jobs = [
         *_slurm_jobs(slurm, progress),
         *_image_jobs(progress),
@@ -106,7 +111,7 @@ def _kube_artifacts(version: str | None) -> list[Artifact]:
 
 
 def _go_artifacts(kube: str | None) -> list[Artifact]:
-    return [*_kube_artifacts(kube), cache.chart_tools()]
+    return [*_kube_artifacts(kube), cache.chart_tools(), *_CONTROLLERS]
 
 
 def _kube_jobs(version: str | None, progress: Progress) -> list[Job]:
@@ -123,6 +128,14 @@ def _kube_jobs(version: str | None, progress: Progress) -> list[Job]:
 def _chart_jobs(progress: Progress) -> list[Job]:
     artifact = cache.chart_tools()
     return [] if artifact.built else [(artifact, partial(_build_chart_tools, progress))]
+
+
+def _controller_jobs(progress: Progress) -> list[Job]:
+    return [
+        (artifact, partial(_build_controllers, artifact, commands, progress))
+        for artifact, commands in _CONTROLLERS.items()
+        if not artifact.built
+    ]
 
 
 def _require_go_for(version: str | None) -> None:
@@ -198,6 +211,33 @@ def _build_chart_tools(progress: Progress, part: Path) -> None:
     versions = re.findall(r"(helm|kubeconform)(?:/v3)? (v[0-9.]+)", modules)
     said = ", ".join(" ".join(found) for found in versions)
     (part / VERSION_FILE).write_text(said + "\n")
+
+
+def _build_controllers(
+    artifact: Artifact, commands: Mapping[str, str], progress: Progress, part: Path
+) -> None:
+    """Build the managers, and copy their manifests from the modules beside them."""
+    said = []
+    for command, package in commands.items():
+        with progress.step(artifact.name, f"building {command}") as step:
+            build = _go_build(artifact.name, ["-s -w"], part / command, package)
+            run_logged(build, artifact.log, step.see)
+        module = "/".join(package.split("/")[:2])
+        query: list[str | Path] = [
+            "go",
+            "-C",
+            cache.GO / artifact.name,
+            "list",
+            "-mod=readonly",
+            "-m",
+        ]
+        folder, version = _first_line(*query, "-f", "{{.Dir}} {{.Version}}", module).split()
+        # Modules are read-only, also for whoever removes the cache.
+        to = part / f"{command}-config"
+        copy: list[str | Path] = ["cp", "-r", "--no-preserve=mode", f"{folder}/config", to]
+        run_logged(copy, artifact.log, step.see)
+        said.append(f"{command} {version}")
+    (part / VERSION_FILE).write_text(", ".join(said) + "\n")
 
 
 def _go_build(name: str, flags: Sequence[str], out: Path, package: str) -> list[str | Path]:

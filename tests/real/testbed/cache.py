@@ -19,6 +19,13 @@ CHART_TOOLS = {
     "helm": "helm.sh/helm/v3/cmd/helm",
     "kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform",
 }
+# Each manager, with its package. JobSet and Kueue need different versions of the same libraries, so
+# Kueue has a module of its own.
+CONTROLLERS = {
+    "jobset": "sigs.k8s.io/jobset",
+    "lws": "sigs.k8s.io/lws/cmd",
+}
+KUEUE = {"kueue": "sigs.k8s.io/kueue/cmd/kueue"}
 # The Kubernetes of `helm template`; without these helm renders for 1.20.
 HELM_VALUES = {
     "helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor": "1",
@@ -127,6 +134,16 @@ def kubelet(version: str = KUBE_VERSIONS[0]) -> Artifact:
 def chart_tools() -> Artifact:
     """helm and kubeconform, for the tests of the chart."""
     return Artifact("chart-tools", f"{HELM_VALUES} {_module('chart-tools')}")
+
+
+def controllers() -> Artifact:
+    """The managers of JobSet and LeaderWorkerSet, with their manifests."""
+    return Artifact("controllers", f"{CONTROLLERS} {_module('controllers')}")
+
+
+def kueue() -> Artifact:
+    """The manager of Kueue, with its manifests."""
+    return Artifact("kueue", f"{KUEUE} {_module('kueue')}")
 
 
 def promtool() -> Artifact:

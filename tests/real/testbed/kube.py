@@ -223,6 +223,12 @@ class KubeServer(KubeApi, Closing):
         argv: list[str | Path] = [binary, *self._client_flags(self.admin_kubeconfig)]
         self.daemons[binary.name] = self._sandbox.spawn(binary.name, argv)
 
+    def spawn_beside(self, name: str, argv: Sequence[str | Path]) -> Daemon:
+        """Start another server with the rights of an administrator (KUBECONFIG)."""
+        env = {**GO, "KUBECONFIG": str(self.admin_kubeconfig)}
+        self.daemons[name] = daemon = self._sandbox.spawn(name, argv, env=env)
+        return daemon
+
     def _client_flags(self, kubeconfig: Path) -> list[str]:
         """Return the flags that kube-controller-manager and kube-scheduler share."""
         kinds = ("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig")

@@ -6,7 +6,7 @@ delays, at creation or later. Those of a Node apply to its Pods; the Pod's own t
     testbed/start-delay-s  seconds from bound to Running and Ready (default 0; "inf": never)
     testbed/end-delay-s    seconds from deletionTimestamp to gone (default 0; "inf": never)
     testbed/run-s          seconds from Running to the end of the containers (default: never)
-    testbed/exit-code      exit code of containers that end by themselves (default 0: Succeeded)
+    testbed/exit-code      exit code of containers that end (default 0: Succeeded)
 
 Pods of sunk-sync itself are not for it: tests/image/kubelet.py runs those.
 
@@ -163,14 +163,15 @@ class Kubelet:
     def _next_step(self, uid: str, pod: Object) -> Coroutine[Any, Any, None] | None:
         knobs = self._knobs_of_node.get(pod["spec"]["nodeName"], {}) | _knobs(pod)
         phase = pod.get("status", {}).get("phase", "Pending")
+        code = int(knobs.get(EXIT_CODE, "0"))
         if "deletionTimestamp" in pod["metadata"]:
-            return self._after(uid, "end", knobs.get(END_DELAY, "0"), self._remove(pod, phase))
+            remove = self._remove(pod, code if phase == "Running" else None)
+            return self._after(uid, "end", knobs.get(END_DELAY, "0"), remove)
         if phase == "Pending" and (away := self._turned_away(uid, pod)):
             return self._after(uid, "start", "0", self._patch_status(pod, away))
         if phase == "Pending":
             return self._after(uid, "start", knobs.get(START_DELAY, "0"), self._start(pod))
         if phase == "Running" and RUN in knobs:
-            code = int(knobs.get(EXIT_CODE, "0"))
             return self._after(uid, "run", knobs[RUN], self._finish(pod, code))
         return None
 
@@ -232,10 +233,13 @@ class Kubelet:
         }
         await self._patch_status(pod, status)
 
-    async def _remove(self, pod: Object, phase: str) -> None:
-        """Write the last status, then remove the object; never one of another UID."""
-        if phase == "Running":
-            await self._finish(pod, int(_knobs(pod).get(EXIT_CODE, "0")))
+    async def _remove(self, pod: Object, exit_code: int | None) -> None:
+        """Write the last status, then remove the object; never one of another UID.
+
+        `exit_code`: of containers that still run.
+        """
+        if exit_code is not None:
+            await self._finish(pod, exit_code)
         uid = pod["metadata"]["uid"]
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
         await self._call("DELETE", _path(pod), options)
