@@ -47,6 +47,15 @@ def test_pods_are_made_register_and_are_counted_N1_N2(farm: Farm) -> None:
     assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("cpu-2", "slurm-nodes")
 
 
+def test_each_of_many_pods_is_made_once_N1(farm: Farm) -> None:
+    """The API server answers sooner than its watch: the answer itself counts."""
+    before = len(farm.service.writes("create-pod"))
+    farm.make(6)
+    wait_for(lambda: farm.usable(6), "six nodes in Slurm")
+    made = farm.service.writes("create-pod")[before:]
+    assert [one["outcome"] for one in made] == ["done"] * 6
+
+
 def test_idle_pods_go_at_once_and_busy_ones_when_their_jobs_have_ended_N6_N7_N8_N10(
     farm: Farm,
 ) -> None:

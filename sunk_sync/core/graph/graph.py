@@ -213,7 +213,10 @@ class Graph:
     def _observe_answer(
         self, answer: WriteEcho | Placed | NodePods | NodeSetAnswer, *, now: float
     ) -> None:
-        """Take in an answer to sunk-sync, which never adds a row."""
+        """Take in an answer to sunk-sync. It adds a row only for an object that was just made.
+
+        Until the watch shows that object, sunk-sync would make it again.
+        """
         if isinstance(answer, NodePods):
             self._host_edges.pods_were_listed(answer)
             return
@@ -226,8 +229,9 @@ class Graph:
         kind = self._kinds[type(answer.row)]
         entry = kind.table.entries.get(kind.key(answer.row))
         if entry is None:
-            return
-        if type(answer.row) is not SlurmNode and self._is_of_another_history(answer, entry, kind):
+            if not answer.made or answer.asked_s < kind.table.begun_s:
+                return
+        elif type(answer.row) is not SlurmNode and self._is_of_another_history(answer, entry, kind):
             return
         self._observe_row(answer.row, order=answer.order, now=now, named=False)
 

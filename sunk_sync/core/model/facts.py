@@ -326,6 +326,8 @@ class WriteEcho(Struct, frozen=True, gc=False):
     row: RowWritten
     order: float
     asked_s: float
+    made: bool = False
+    """The write made the object, so the row may be a new one."""
 
 
 class Deleted(Struct, frozen=True, gc=False):

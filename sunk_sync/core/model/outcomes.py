@@ -22,6 +22,7 @@ from sunk_sync.core.model.facts import (
     SubmitRefused,
     WriteEcho,
 )
+from sunk_sync.core.model.node_set_actions import CreatePod
 
 
 class Done(Struct, frozen=True, gc=False):
@@ -66,8 +67,10 @@ def shown_by(outcome: Outcome, *, asked_s: float) -> tuple[News, ...]:
     A job that sunk-sync has just submitted, or read by its id, is a new fact: only a later answer
     of Slurm can contradict it.
     """
+    made = isinstance(outcome.action, CreatePod)
     seen = tuple(
-        _as_answer(one, asked_s) if isinstance(one, Observed) else one for one in outcome.seen
+        _as_answer(one, asked_s, made=made) if isinstance(one, Observed) else one
+        for one in outcome.seen
     )
     match outcome:
         case Refused():
@@ -120,10 +123,10 @@ def _refusal(outcome: Refused) -> tuple[News, ...]:
             return ()
 
 
-def _as_answer(seen: Observed, asked_s: float) -> Observed | WriteEcho:
+def _as_answer(seen: Observed, asked_s: float, *, made: bool) -> Observed | WriteEcho:
     if isinstance(seen.row, Job | Namespace):
         return seen
-    return WriteEcho(seen.row, seen.order, asked_s)
+    return WriteEcho(seen.row, seen.order, asked_s, made)
 
 
 Push = Callable[[Sequence[Action]], Awaitable[Sequence[Outcome]]]

@@ -131,6 +131,10 @@ class NodeSetIndex:
         missing = max(self.desired(spec) - len(kept), 0)
         return [one for one in self.matches.wanted(spec) if one not in used][:missing]
 
+    def wish(self, key: str) -> NodeSet:
+        """Return the known NodeSet of this key, without its status."""
+        return self._specs[key]
+
     def of_record(self, slurm_node: SlurmNode) -> NodeSet | None:
         """Return the NodeSet that the stamp of this record names, without its status."""
         stamp = slurm_node.stamp

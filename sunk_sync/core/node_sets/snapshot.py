@@ -29,6 +29,7 @@ class NodeSetSnapshots:
         slots = self._slots(spec)
         return NodeSetView(
             spec=spec,
+            wish=index.wish(key),
             plan=index.plan(spec),
             slots=slots,
             desired=index.desired(spec),

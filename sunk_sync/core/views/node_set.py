@@ -56,6 +56,8 @@ class Vacancy(Struct, frozen=True, kw_only=True, gc=False):
 
 class NodeSetView(Struct, frozen=True, kw_only=True, gc=False):
     spec: NodeSet
+    wish: NodeSet
+    """The same without its status, which changes while its Pods come and go."""
     plan: Plan
     slots: tuple[Slot, ...] = ()
     """By ordinal."""

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import Deleted, Node, SlurmNode, WriteEcho
 from sunk_sync.core.tables.table import GONE_KEPT_S, Table
-from tests.kit.build import Core, node, pod, slurm_node, slurmd_pod
+from tests.kit.build import Core, deleted, node, pod, slurm_node, slurmd_pod
 
 A, B = node("a"), node("a", unschedulable=True)
 
@@ -178,6 +178,29 @@ def test_an_answer_to_a_write_never_adds_a_row_F3() -> None:
     core.see(WriteEcho(slurmd_pod(), 99.0, core.now), WriteEcho(pod(), 99.0, core.now))
     assert not core.graph.slurmd_pods.entries
     assert not core.graph.pods.entries
+
+
+def test_the_answer_to_a_creation_adds_its_row_N1() -> None:
+    """Else the same Pod would be made again until the watch shows it."""
+    core = Core()
+    core.see(WriteEcho(slurmd_pod(), 99.0, core.now, made=True))
+    assert list(core.graph.slurmd_pods.rows()) == [slurmd_pod()]
+
+
+def test_a_creation_adds_no_row_whose_deletion_is_known_N1_F3() -> None:
+    core = Core(slurmd_pod())
+    gone = deleted("slurmd_pods", slurmd_pod())
+    core.see(gone, WriteEcho(slurmd_pod(), gone.order - 0.5, core.now, made=True))
+    assert not core.graph.slurmd_pods.entries
+
+
+def test_a_creation_from_before_a_listing_adds_no_row_N1_F3() -> None:
+    """A restore of etcd between both may have undone it."""
+    core = Core()
+    asked_s = core.now
+    core.see_listing("slurmd_pods", after_s=1.0)
+    core.see(WriteEcho(slurmd_pod(), 1e6, asked_s, made=True))
+    assert not core.graph.slurmd_pods.entries
 
 
 def test_an_answer_to_a_write_updates_its_row_of_every_kind() -> None:

@@ -38,8 +38,9 @@ def populate(view: NodeSetView, _: Configuration, now: float) -> Ruling:
 
 
 def _create(view: NodeSetView, vacancy: Vacancy) -> CreatePod:
+    """A creation on its way stays the same while the status of the NodeSet changes."""
     of = reference_of(view.spec)
-    return CreatePod(of, vacancy.name, view.spec, view.plan, vacancy.node_name)
+    return CreatePod(of, vacancy.name, view.wish, view.plan, vacancy.node_name)
 
 
 def pause_ends_s(vacancy: Vacancy) -> float:
