@@ -12,7 +12,6 @@ from sunk_sync.core.model.calls import CallEnded, GateCall
 from sunk_sync.core.model.facts import (
     BindTried,
     Lost,
-    Namespace,
     Observed,
     Paused,
     Row,
@@ -27,7 +26,7 @@ from sunk_sync.core.model.node_set_actions import RequeueJobs
 from sunk_sync.core.model.node_set_answers import RequeueTried
 from sunk_sync.core.model.pod_spec import Offer
 from sunk_sync.core.model.topology_file import AnswerTopology, TopologyReport
-from sunk_sync.core.model.user_policy import NamespaceDefaults, Rules, UserPolicy
+from sunk_sync.core.model.user_policy import Namespace, NamespaceDefaults, Rules, UserPolicy
 from tests.core.checks import check_oracle
 from tests.kit.build import (
     OFFER,

@@ -18,7 +18,6 @@ from sunk_sync.core.model.facts import (
     Labels,
     ListingEnded,
     ListingStarted,
-    Namespace,
     News,
     Node,
     Observed,
@@ -34,6 +33,7 @@ from sunk_sync.core.model.names import NODE_LABELS
 from sunk_sync.core.model.node_mark import Mark, mark_text
 from sunk_sync.core.model.node_set import NodeSet
 from sunk_sync.core.model.pod_spec import Gang, Offer, PodSpec
+from sunk_sync.core.model.user_policy import Namespace
 from sunk_sync.core.model.verdict import Decision, Verdict
 from sunk_sync.core.policy import Policy
 from sunk_sync.core.reconciler import Reconciler

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from sunk_sync.core.model import names
 from sunk_sync.core.model.condition import Condition
-from sunk_sync.core.model.facts import Namespace, Node, Observed, Pod, SlurmdPod
-from sunk_sync.core.model.user_policy import NamespaceDefaults
+from sunk_sync.core.model.facts import Node, Observed, Pod, SlurmdPod
+from sunk_sync.core.model.user_policy import Namespace, NamespaceDefaults
 from sunk_sync.kube.api.answers import BAD_BYTES, KubeError, refusal, stream_refusal
 from sunk_sync.kube.decode.source_decoder import (
     NAMESPACES,

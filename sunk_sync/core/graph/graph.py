@@ -25,7 +25,6 @@ from sunk_sync.core.model.facts import (
     ListingEnded,
     ListingStarted,
     Lost,
-    Namespace,
     News,
     Node,
     Observed,
@@ -45,6 +44,7 @@ from sunk_sync.core.model.node_lock import NodePods
 from sunk_sync.core.model.node_set import NodeSet
 from sunk_sync.core.model.node_set_answers import NodeSetAnswer
 from sunk_sync.core.model.topology_file import TopologyReport
+from sunk_sync.core.model.user_policy import Namespace
 from sunk_sync.core.node_sets.index import NodeSetIndex
 from sunk_sync.core.node_sets.snapshot import NodeSetSnapshots
 from sunk_sync.core.tables.claims import pod_key

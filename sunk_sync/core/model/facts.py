@@ -16,7 +16,7 @@ from sunk_sync.core.model.node_set import NodeSet, Stamp
 from sunk_sync.core.model.node_set_answers import NodeSetAnswer
 from sunk_sync.core.model.pod_spec import NO_OFFER, Gang, Offer, PodSpec
 from sunk_sync.core.model.topology_file import TopologyReport
-from sunk_sync.core.model.user_policy import NamespaceDefaults, UserPolicy
+from sunk_sync.core.model.user_policy import Namespace, UserPolicy
 
 Source = Literal[
     "nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs", "other_pods", "node_sets", "namespaces"
@@ -275,14 +275,6 @@ class Taken(Struct, frozen=True, gc=False):
     node_name: str
     amounts: tuple[tuple[str, int], ...]
     """As PodSpec.requests, and their number as `pods`; empty: there are none."""
-
-
-class Namespace(Struct, frozen=True, gc=False):
-    """A namespace and the defaults that it names (P5). Source: watch of Namespaces."""
-
-    name: str
-    uid: str
-    defaults: NamespaceDefaults
 
 
 class PolicyRead(Struct, frozen=True, gc=False):

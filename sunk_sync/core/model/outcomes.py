@@ -15,7 +15,6 @@ from sunk_sync.core.model.facts import (
     BindRefused,
     Contradicted,
     Job,
-    Namespace,
     News,
     Observed,
     Placed,
@@ -23,6 +22,7 @@ from sunk_sync.core.model.facts import (
     WriteEcho,
 )
 from sunk_sync.core.model.node_set_actions import CreatePod
+from sunk_sync.core.model.user_policy import Namespace
 
 
 class Done(Struct, frozen=True, gc=False):

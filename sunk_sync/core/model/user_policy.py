@@ -57,6 +57,14 @@ class NamespaceDefaults(Struct, frozen=True, gc=False):
 NO_DEFAULTS: Final = NamespaceDefaults()
 
 
+class Namespace(Struct, frozen=True, gc=False):
+    """A namespace and the defaults that it names (P5). Source: watch of Namespaces."""
+
+    name: str
+    uid: str
+    defaults: NamespaceDefaults
+
+
 class UserPolicy(Struct, frozen=True, gc=False, cache_hash=True):
     namespaces: tuple[tuple[str, Rules], ...] = ()
     """Each namespace, or `*`, and its rules; sorted."""

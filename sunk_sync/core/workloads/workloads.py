@@ -6,9 +6,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import Job, Namespace, Pod, Source
+from sunk_sync.core.model.facts import Job, Pod, Source
 from sunk_sync.core.model.user_policy import (
     NO_DEFAULTS,
+    Namespace,
     NamespaceDefaults,
     UserPolicy,
     takes_defaults,

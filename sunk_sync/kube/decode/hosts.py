@@ -8,11 +8,11 @@ from msgspec import Raw
 
 from sunk_sync.core.model import names
 from sunk_sync.core.model.condition import Condition
-from sunk_sync.core.model.facts import NO_LABELS, Labels, Namespace, Node, SlurmdPod
+from sunk_sync.core.model.facts import NO_LABELS, Labels, Node, SlurmdPod
 from sunk_sync.core.model.node_lock import STATES, tolerates_lock
 from sunk_sync.core.model.node_set import API_VERSION
 from sunk_sync.core.model.pod_spec import NO_OFFER, Offer
-from sunk_sync.core.model.user_policy import NO_DEFAULTS, NamespaceDefaults
+from sunk_sync.core.model.user_policy import NO_DEFAULTS, Namespace, NamespaceDefaults
 from sunk_sync.kube.decode import wire_hosts, wire_pods
 from sunk_sync.kube.decode.node_offers import is_tainted, offered
 from sunk_sync.kube.decode.pod_specs import tolerations_of

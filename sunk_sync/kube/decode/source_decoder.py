@@ -10,8 +10,9 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
-from sunk_sync.core.model.facts import Namespace, Node, Observed, Pod, Row, SlurmdPod, Source
+from sunk_sync.core.model.facts import Node, Observed, Pod, Row, SlurmdPod, Source
 from sunk_sync.core.model.node_set import NodeSet
+from sunk_sync.core.model.user_policy import Namespace
 from sunk_sync.kube.api.answers import BAD_BYTES
 from sunk_sync.kube.decode import wire_hosts, wire_node_sets, wire_pods
 from sunk_sync.kube.decode.hosts import (

@@ -208,6 +208,20 @@ def test_what_slurm_cannot_enforce_is_an_event_or_a_refusal_as_configured_P8_P27
     assert event in core.events(with_condition(core, one))
 
 
+@pytest.mark.parametrize(
+    ("spec", "event"),
+    [
+        (replace(SMALL, hard=("podAffinity",)), EVENT_UNSUPPORTED),
+        (replace(SMALL, static_cpu=True), EVENT_STATIC_CPU),
+    ],
+)
+def test_a_pod_that_is_bound_at_once_is_warned_too_P8_P27(spec: PodSpec, event: EventKind) -> None:
+    one = pod(spec=spec)
+    assert two_hosts(one).events(one) == [event]
+    assert two_hosts(one, running(one)).events(one) == [event]
+    assert not two_hosts(replace(one, gated=True)).events(one)
+
+
 def test_an_edit_after_the_binding_only_makes_an_event_P20() -> None:
     one = pod(node_name="kn1", job_id="7", settings=(("account", "other"),))
     runs = running(one, identity=identity(one, digest="00"))

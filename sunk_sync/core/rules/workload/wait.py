@@ -66,18 +66,18 @@ def wait(workload: Workload, configuration: Configuration, now: float) -> Ruling
     if not pods:
         wants = (*_corrected(workload), *_late_edit(workload), *surplus)
         return Ruling(wants) if wants else QUIET
+    warnings = _warnings(workload, pods, configuration)
     notice = _notice(workload, configuration)
     if notice is None:
-        return Ruling(surplus) if surplus else QUIET
+        return Ruling((*warnings, *surplus)) if warnings or surplus else QUIET
     ripe_s = _ripe_s(workload)
     if now < ripe_s:
-        return Ruling(look_again_s=ripe_s)
+        return Ruling(warnings, look_again_s=ripe_s)
     shown: list[Action] = []
     for pod in pods:
         shown += _show(pod, notice)
         shown += _annotate(workload, pod, shown=_is_shown(pod, notice))
-    shown += _warnings(workload, pods, configuration)
-    return Ruling((*shown, *surplus), _because(workload.live))
+    return Ruling((*shown, *warnings, *surplus), _because(workload.live))
 
 
 def _because(live: LiveJob | None) -> str:
@@ -211,8 +211,12 @@ def _corrected(workload: Workload) -> list[Action]:
     ]
 
 
-def _warnings(workload: Workload, pods: list[Pod], configuration: Configuration) -> list[Action]:
-    """Name settings of the Pod that have no effect (P8, P27)."""
+def _warnings(
+    workload: Workload, pods: list[Pod], configuration: Configuration
+) -> tuple[Action, ...]:
+    """Name settings of the Pod that have no effect, also if it is bound at once (P8, P27)."""
+    if [pod for pod in workload.members.pods if pod.gated]:
+        return ()
     found: list[tuple[EventKind, str]] = []
     hard = unsupported(pods)
     if hard and configuration.unsupported == "ignore":
@@ -220,9 +224,9 @@ def _warnings(workload: Workload, pods: list[Pod], configuration: Configuration)
     pinned = static_cpu_warning(pods)
     if pinned and not workload.request.invalid:
         found.append((EVENT_STATIC_CPU, pinned))
-    return [
-        RecordEvent(reference_of(pod), event, message) for pod in pods for event, message in found
-    ]
+    return tuple(
+        [RecordEvent(reference_of(pod), event, message) for pod in pods for event, message in found]
+    )
 
 
 def _surplus(members: Members) -> tuple[Action, ...]:
