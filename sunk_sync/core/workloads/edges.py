@@ -144,6 +144,9 @@ class WorkloadEdges:
             if not same:
                 self._memory.keep_end(before, pods_listed=self._pods.listed)
             self._forget_job(before.job_id)
+        elif before is not None and after is not None and is_live(after):
+            # a listing of states shows no identity: Slurm may have given the id to another job
+            self._memory.keep_end(before, pods_listed=self._pods.listed)
         self._note_turn(before, after)
         if before is not None and after is not None and same:
             self._move_job(before, after, now=now)

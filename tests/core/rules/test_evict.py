@@ -83,6 +83,17 @@ def test_a_pod_ends_with_its_job_after_the_id_went_to_another_job_P16_P23() -> N
     assert core.workload_wants(BOUND, EndPod) == wanted
 
 
+def test_a_pod_ends_with_its_job_although_a_listing_of_states_shows_the_id_first_P16_P23() -> None:
+    """Simulator, seed 9427373: a listing of states has no identity, and the job was read later."""
+    core = two_hosts(BOUND, ended("CANCELLED"))
+    wanted = core.workload_wants(BOUND, EndPod)
+    other = pod("p2")
+    core.see(replace(ended("CANCELLED"), state=frozenset({"PENDING"}), slurm_nodes=()))
+    core.see(other, job(other, state="PENDING", job_id="7", submitted_at=99))
+    core.see_listing("jobs")
+    assert core.workload_wants(BOUND, EndPod) == wanted
+
+
 @pytest.mark.parametrize("there", [BOUND, replace(BOUND, job_id="9"), None])
 def test_a_pod_that_is_listed_later_ends_with_its_forgotten_job_P16(there: Pod | None) -> None:
     """Simulator, seed 71391: sunk-sync started while the API server was away."""
