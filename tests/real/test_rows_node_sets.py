@@ -1,0 +1,267 @@
+"""Rows of NodeSets that need a fault or a second owner: N5, N14, N15, N19-N22, N24, N29, N30, T9.
+
+On both versions of Slurm. Seconds are printed (`-rP`).
+"""
+
+import io
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sunk_sync.cli.explain import Question, explain
+from sunk_sync.core.explain.account import Kind
+from sunk_sync.settings.types import parse_loopback
+from tests.real.conftest import for_each_slurm
+from tests.real.node_farm import NODES, PATH, Farm, farm_with
+from tests.real.service import QUICK
+from tests.real.slurmd_pods import wait_for
+from tests.real.stage import stays
+from tests.real.testbed.kube_objects import pod as pod_object
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+
+SLEEP = "#!/bin/sh\nsleep {}\n"
+PODS = "/api/v1/namespaces/slurm/pods"
+MAPS = "/api/v1/namespaces/slurm/configmaps"
+ONE_BY_ONE = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+PODGC_S = 60
+"""kube-controller-manager looks for Pods of Nodes out of service every 20 s."""
+
+farms = for_each_slurm(farm_with)
+
+
+@pytest.fixture
+def farm(farms: Farm) -> Iterator[Farm]:
+    yield farms
+    farms.clear()
+    assert not farms.service.lines("surprise")
+
+
+def uids(farm: Farm) -> dict[str, str]:
+    return {name: pod["metadata"]["uid"] for name, pod in farm.pods_of().items()}
+
+
+def explained(farm: Farm, kind: Kind, name: str) -> str:
+    """Return what `sunk-sync explain` prints."""
+    (line,) = farm.service.lines("operators server open", since=farm.service.begun)[-1:]
+    out = io.StringIO()
+    explain(Question(kind=kind, name=name, address=parse_loopback(line["address"])), out=out)
+    return out.getvalue()
+
+
+def test_only_a_change_of_the_pod_restarts_it_and_on_delete_a_person_does_N14_N15(
+    farm: Farm,
+) -> None:
+    farm.make(2, updateStrategy={"type": "OnDelete"})
+    wait_for(lambda: farm.is_available(2), "two nodes in Slurm")
+    before = uids(farm)
+    farm.kube.kubectl("label", "nset/cpu", "-n", "slurm", "team=a")
+    farm.kube.kubectl("annotate", "nset/cpu", "-n", "slurm", "note=x")
+    farm.change(updateStrategy=ONE_BY_ONE, minReadySeconds=1)
+    status = {"status": {"conditions": [], "idle": 7}}
+    farm.kube.patch(f"{PATH}/cpu/status", status)
+    farm.slurm.scontrol("update", "partitionname=main", "maxtime=60")
+    wait_for(lambda: farm.status().get("idle") == 2, "the status is repaired")
+    assert stays(lambda: uids(farm) == before)
+    farm.slurm.scontrol("update", "partitionname=main", "maxtime=infinite")
+
+    farm.change(updateStrategy={"type": "OnDelete", "rollingUpdate": None}, memory="1Gi")
+    wait_for(lambda: farm.status().get("updated") == 0, "the other template is seen")
+    assert stays(lambda: uids(farm) == before)
+    assert not any("DRAIN" in state for state in farm.records().values())
+    farm.kube.kubectl("delete", "pod/cpu-1", "-n", "slurm", "--wait=false")
+    wait_for(lambda: uids(farm).get("cpu-1") not in (before["cpu-1"], None), "another Pod")
+    wait_for(lambda: farm.usable(2), "its node in Slurm")
+    sizes = {one["name"]: one["real_memory"] for one in farm.slurm.slurm_nodes()}
+    assert (sizes["cpu-0"], sizes["cpu-1"]) == (2048, 1024)
+    assert uids(farm)["cpu-0"] == before["cpu-0"]
+
+
+def test_a_pod_that_fails_is_made_again_after_growing_pauses_N21(farm: Farm) -> None:
+    """The pauses are 1, 2 and 4 s, so there are at most four Pods in the first seven seconds."""
+    fails = {"testbed/run-s": "0", "testbed/exit-code": "1"}
+    template = {"metadata": {"annotations": fails}, "spec": farm.template()}
+    since, begun_s = farm.service.mark(), time.monotonic()
+    farm.make(1, template=template)
+    made: list[float] = []
+    while len(made) < 4:
+        wait_for(lambda: len(creations(farm, since)) > len(made), "the next Pod")
+        made.append(time.monotonic() - begun_s)
+    print("Pods made after", [f"{one:.1f} s" for one in made])
+    assert made[3] - made[0] >= 6.5
+    wait_for(lambda: farm.condition()[0] == "PodsFail", "the condition")
+    print(farm.condition())
+
+
+def creations(farm: Farm, since: int) -> list[Any]:
+    return farm.service.writes("create-pod", since=since, outcome="done")
+
+
+def test_of_two_owners_of_one_name_none_takes_it_from_the_other_N22_N29(farm: Farm) -> None:
+    farm.make(1)
+    wait_for(lambda: farm.usable(1), "one node in Slurm")
+    theirs = foreign_pod(farm, "cpu-1")
+    farm.scale(3)
+    wait_for(lambda: farm.condition()[0] == "NameTaken", "the condition")
+    assert "Pod slurm/cpu-1 has this name" in farm.condition()[1]
+    wait_for(lambda: farm.usable(2) and "cpu-2" in farm.records(), "the third node in Slurm")
+
+    farm.make(4, name="rival", podNamePrefix="cpu")
+    farm.scale(4)
+    both = ("cpu", "rival")
+    wait_for(
+        lambda: all("NodeSet slurm/" in farm.condition(name=one)[1] for one in both),
+        "both conditions",
+    )
+    print([farm.condition(name=one) for one in both])
+    before = uids(farm)
+    assert stays(lambda: uids(farm) == before)
+    assert set(before) == {"cpu-0", "cpu-1", "cpu-2"}
+
+    farm.kube.kubectl("delete", "nset/rival", "-n", "slurm")
+    wait_for(lambda: farm.usable(3) and "cpu-3" in farm.records(), "the name is free")
+    farm.kube.kubectl("delete", "nset/cpu", "-n", "slurm")
+    left = farm.kube.pod("cpu-1", "slurm")["metadata"]
+    assert (left["uid"], left["ownerReferences"]) == (before["cpu-1"], theirs)
+    assert "sunk.coreweave.com/pending-deletion" not in left.get("annotations", {})
+    farm.kube.rest.call("DELETE", f"{MAPS}/theirs")
+    farm.kube.kubectl("delete", "pod/cpu-1", "-n", "slurm", "--ignore-not-found")
+
+
+def foreign_pod(farm: Farm, name: str) -> list[dict[str, Any]]:
+    """Make a Pod with our labels that another object owns, and that never starts."""
+    owner = farm.kube.rest.call("POST", MAPS, {"metadata": {"name": "theirs"}})["metadata"]
+    owners = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "theirs", "uid": owner["uid"]}]
+    ours = farm.pods_of()["cpu-0"]["metadata"]["labels"]
+    made = pod_object(name, namespace="slurm", labels=ours)
+    made["metadata"]["annotations"] = {"testbed/start-delay-s": "inf"}
+    made["metadata"]["ownerReferences"] = owners
+    farm.kube.create_pod(made)
+    return owners
+
+
+def test_without_slurm_pods_are_made_and_none_is_condemned_or_deleted_N24(farm: Farm) -> None:
+    farm.make(2)
+    wait_for(lambda: farm.usable(2), "two nodes in Slurm")
+    farm.slurm.stop_slurmrestd()
+    try:
+        since = farm.service.mark()
+        farm.scale(4)
+        wait_for(lambda: len(farm.pods_of()) == 4, "two more Pods")
+        farm.scale(1)
+        before = uids(farm)
+        assert stays(lambda: uids(farm) == before, for_s=4)
+        doomed = "sunk.coreweave.com/pending-deletion"
+        pods = [one["metadata"] for one in farm.pods_of().values()]
+        assert not any(doomed in one.get("annotations", {}) for one in pods)
+        done = {one["action"] for one in farm.service.writes(since=since)}
+        assert not done & {"condemn", "delete-pod", "remake-pod", "delete-node", "drain"}, done
+    finally:
+        farm.slurm.start_slurmrestd()
+    wait_for(lambda: farm.usable(1) and len(farm.pods_of()) == 1, "one node left", deadline_s=60)
+    assert uids(farm)["cpu-0"] == before["cpu-0"]
+
+
+def test_an_invalid_nodeset_keeps_its_pods_and_says_why_N30(farm: Farm) -> None:
+    farm.make(2)
+    wait_for(lambda: farm.is_available(2), "two nodes in Slurm")
+    before = uids(farm)
+    half = farm.template()
+    half["containers"][0]["resources"]["limits"]["cpu"] = "1500m"
+    farm.change(template={"spec": half}, replicas=1)
+    wait_for(lambda: farm.condition()[0] == "InvalidNodeSet", "the condition")
+    assert "1500m" in farm.condition()[1]
+    assert stays(lambda: uids(farm) == before)
+    assert farm.usable(2)
+    farm.change(template={"spec": farm.template()})
+    wait_for(lambda: farm.is_available(1) and len(farm.pods_of()) == 1, "one node left")
+    assert uids(farm)["cpu-0"] == before["cpu-0"]
+
+
+def test_gres_that_the_node_lacks_are_named_and_the_drain_of_slurm_stays_T9(farm: Farm) -> None:
+    """No line of gres.conf gives these nodes a GPU."""
+    since = farm.service.mark()
+    farm.make(1, gres=[{"name": "gpu", "count": 2}])
+    wait_for(lambda: "INVALID_REG" in farm.records().get("cpu-0", ()), "the registration")
+    wait_for(lambda: farm.condition()[0] == "InvalidRegistration", "the condition")
+    print(farm.condition())
+    assert "(0 < 2)" in farm.condition()[1]
+    assert stays(lambda: "DRAIN" in farm.records()["cpu-0"])
+    assert not farm.service.writes("undrain", since=since)
+    assert (farm.status()["registered"], farm.status()["available"]) == (0, 0)
+
+
+def test_a_silent_node_keeps_its_pod_until_a_person_says_it_is_gone_N19_N20(farm: Farm) -> None:
+    """The slot then comes up on another Node, with that Node's features and its own address."""
+    for number in range(NODES):
+        farm.kube.kubectl("label", "--overwrite", "node", f"k{number}", f"rack=r{number}")
+    farm.make(1, features={"dynamic": {"rack": {"prefix": "rack-"}}})
+    wait_for(lambda: farm.is_available(1), "the node in Slurm")
+    node, before = node_of(farm), uids(farm)
+    wait_for(lambda: f"rack-r{node[1:]}" in features(farm), "the feature of its Node")
+    farm.kube.annotate_node(node, {"testbed/end-delay-s": "inf"})
+    farm.kube.set_node_ready(node, ready=False)
+    wait_for(lambda: "DRAIN" in farm.records()["cpu-0"], "the drain")
+    wait_for(lambda: OUT_OF_SERVICE in explained(farm, "host", "cpu-0"), "the way out")
+    taints = [one["key"] for one in farm.kube.node(node)["spec"].get("taints", ())]
+    assert stays(lambda: uids(farm) == before)
+    assert "deletionTimestamp" not in farm.pods_of()["cpu-0"]["metadata"]
+    assert not farm.service.writes("delete-pod")
+    print("taints of the silent Node:", taints)
+
+    begun_s = time.monotonic()
+    farm.kube.kubectl("taint", "node", node, f"{OUT_OF_SERVICE}=nodeshutdown:NoExecute")
+    moved = lambda: uids(farm).get("cpu-0") not in (before["cpu-0"], None)  # noqa: E731
+    wait_for(moved, "another Pod of this name", deadline_s=PODGC_S)
+    wait_for(lambda: farm.is_available(1), "the slot in Slurm")
+    print(f"the slot was back {time.monotonic() - begun_s:.1f} s after the taint")
+    other = node_of(farm)
+    assert other != node
+    wait_for(lambda: f"rack-r{other[1:]}" in features(farm), "the feature of the other Node")
+    assert f"rack-r{node[1:]}" not in features(farm)
+    assert farm.slurm.slurm_node("cpu-0")["address"] == "127.0.0.1"
+    job = farm.slurm.submit("#!/bin/sh\nexit 0\n", required_nodes=["cpu-0"])
+    wait_for(lambda: farm.job(job)["job_state"] == ["COMPLETED"], "a job there")
+    farm.kube.kubectl("taint", "node", node, f"{OUT_OF_SERVICE}-")
+    farm.kube.annotate_node(node, {"testbed/end-delay-s": None})
+    farm.kube.set_node_ready(node, ready=True)
+
+
+def node_of(farm: Farm) -> str:
+    return str(farm.pods_of()["cpu-0"]["spec"]["nodeName"])
+
+
+def features(farm: Farm) -> set[str]:
+    return set(farm.slurm.slurm_node("cpu-0")["active_features"])
+
+
+def test_only_so_many_pods_a_minute_are_made_anew_for_lost_records_N5(farm: Farm) -> None:
+    farm.make(3)
+    wait_for(lambda: farm.is_available(3), "three nodes in Slurm")
+    before = uids(farm)
+    farm.service.settings["max_drains_per_minute"] = "1"
+    farm.service.restart()
+    try:
+        for name in before:
+            farm.slurm.rest.call("DELETE", farm.slurm.path(f"node/{name}"))
+        begun_s = time.monotonic()
+        wait_for(lambda: len(kept(farm, before)) == 2, "one made anew", deadline_s=60)
+        print(f"one of three made anew {time.monotonic() - begun_s:.1f} s after the records went")
+        wait_for(lambda: farm.service.metric("sunk_sync_drains_held") == 2, "two held")
+        assert stays(lambda: len(kept(farm, before)) == 2, for_s=3)
+        (held,) = farm.service.lines("drains held", since=farm.service.begun)
+        assert held["level"] == "warning"
+        why = "more than 1 Pods a minute lost their records"
+        assert all(why in explained(farm, "host", name) for name in kept(farm, before))
+        assert len(farm.events("SlurmNodeNotRegistered")) == 3
+    finally:
+        farm.service.settings["max_drains_per_minute"] = QUICK["max_drains_per_minute"]
+        farm.service.restart()
+
+
+def kept(farm: Farm, before: dict[str, str]) -> set[str]:
+    """Return the names whose Pod is still the one of before."""
+    return {name for name, uid in uids(farm).items() if before.get(name) == uid}
