@@ -73,7 +73,7 @@ def test_only_a_change_of_the_pod_restarts_it_and_on_delete_a_person_does_N14_N1
     assert stays(lambda: uids(farm) == before)
     assert not any("DRAIN" in state for state in farm.records().values())
     farm.kube.kubectl("delete", "pod/cpu-1", "-n", "slurm", "--wait=false")
-    wait_for(lambda: uids(farm).get("cpu-1") not in (before["cpu-1"], None), "another Pod")
+    wait_for(lambda: is_replaced(farm, before, "cpu-1"), "another Pod")
     wait_for(lambda: farm.usable(2), "its node in Slurm")
     sizes = {one["name"]: one["real_memory"] for one in farm.slurm.slurm_nodes()}
     assert (sizes["cpu-0"], sizes["cpu-1"]) == (2048, 1024)
@@ -104,31 +104,31 @@ def test_of_two_owners_of_one_name_none_takes_it_from_the_other_N22_N29(farm: Fa
     farm.make(1)
     wait_for(lambda: farm.usable(1), "one node in Slurm")
     theirs = foreign_pod(farm, "cpu-1")
-    farm.scale(3)
-    wait_for(lambda: farm.condition()[0] == "NameTaken", "the condition")
-    assert "Pod slurm/cpu-1 has this name" in farm.condition()[1]
-    wait_for(lambda: farm.usable(2) and "cpu-2" in farm.records(), "the third node in Slurm")
-
-    farm.make(4, name="rival", podNamePrefix="cpu")
-    farm.scale(4)
-    both = ("cpu", "rival")
-    wait_for(
-        lambda: all("NodeSet slurm/" in farm.condition(name=one)[1] for one in both),
-        "both conditions",
-    )
-    print([farm.condition(name=one) for one in both])
-    before = uids(farm)
-    assert stays(lambda: uids(farm) == before)
-    assert set(before) == {"cpu-0", "cpu-1", "cpu-2"}
-
+    try:
+        before = uids(farm)
+        farm.scale(2)
+        wait_for(lambda: is_taken(farm, "cpu", "Pod slurm/cpu-1"), "the condition")
+        farm.scale(0)
+        wait_for(lambda: set(uids(farm)) == {"cpu-1"}, "our Pod gone")
+        assert stays(lambda: uids(farm) == {"cpu-1": before["cpu-1"]})
+        metadata = farm.pods_of()["cpu-1"]["metadata"]
+        assert metadata["ownerReferences"] == theirs
+        assert "sunk.coreweave.com/pending-deletion" not in metadata["annotations"]
+        farm.scale(2)
+        wait_for(lambda: farm.usable(1), "our node again")
+        farm.make(2, name="rival", podNamePrefix="cpu")
+        wait_for(lambda: is_taken(farm, "rival", "Pod slurm/cpu-0"), "the condition of the other")
+    finally:
+        farm.kube.kubectl("delete", "pod/cpu-1", "configmap/theirs", "-n", "slurm", "--now")
+    wait_for(lambda: is_taken(farm, "cpu", "NodeSet slurm/rival"), "neither takes it")
+    assert stays(lambda: set(uids(farm)) == {"cpu-0"})
     farm.kube.kubectl("delete", "nset/rival", "-n", "slurm")
-    wait_for(lambda: farm.usable(3) and "cpu-3" in farm.records(), "the name is free")
-    farm.kube.kubectl("delete", "nset/cpu", "-n", "slurm")
-    left = farm.kube.pod("cpu-1", "slurm")["metadata"]
-    assert (left["uid"], left["ownerReferences"]) == (before["cpu-1"], theirs)
-    assert "sunk.coreweave.com/pending-deletion" not in left.get("annotations", {})
-    farm.kube.rest.call("DELETE", f"{MAPS}/theirs")
-    farm.kube.kubectl("delete", "pod/cpu-1", "-n", "slurm", "--ignore-not-found")
+    wait_for(lambda: farm.usable(2), "the name is free")
+
+
+def is_taken(farm: Farm, name: str, other: str) -> bool:
+    reason, message = farm.condition(name=name)
+    return reason == "NameTaken" and f"{other} has this name" in message
 
 
 def foreign_pod(farm: Farm, name: str) -> list[dict[str, Any]]:
@@ -214,8 +214,7 @@ def test_a_silent_node_keeps_its_pod_until_a_person_says_it_is_gone_N19_N20(farm
 
     begun_s = time.monotonic()
     farm.kube.kubectl("taint", "node", node, f"{OUT_OF_SERVICE}=nodeshutdown:NoExecute")
-    moved = lambda: uids(farm).get("cpu-0") not in (before["cpu-0"], None)  # noqa: E731
-    wait_for(moved, "another Pod of this name", deadline_s=PODGC_S)
+    wait_for(lambda: is_replaced(farm, before), "another Pod of this name", deadline_s=PODGC_S)
     wait_for(lambda: farm.is_available(1), "the slot in Slurm")
     print(f"the slot was back {time.monotonic() - begun_s:.1f} s after the taint")
     other = node_of(farm)
@@ -228,6 +227,10 @@ def test_a_silent_node_keeps_its_pod_until_a_person_says_it_is_gone_N19_N20(farm
     farm.kube.kubectl("taint", "node", node, f"{OUT_OF_SERVICE}-")
     farm.kube.annotate_node(node, {"testbed/end-delay-s": None})
     farm.kube.set_node_ready(node, ready=True)
+
+
+def is_replaced(farm: Farm, before: dict[str, str], name: str = "cpu-0") -> bool:
+    return uids(farm).get(name) not in (before[name], None)
 
 
 def node_of(farm: Farm) -> str:

@@ -42,6 +42,8 @@ class NodeSetIndex:
         """Key of the table → NodeSet without its status, which no host reads."""
         self._free: dict[str, dict[str, None]] = {}
         """Key of the table → names of the missing Pods, in the order in which they are made."""
+        self._missing_in: defaultdict[str, set[str]] = defaultdict(set)
+        """Name of a missing Pod → NodeSets that would make it, as keys of the table."""
         self._by_uid: dict[str, str] = {}
         """UID → key of the table."""
         self._by_digest: dict[str, str] = {}
@@ -101,12 +103,25 @@ class NodeSetIndex:
         return name in self._free.get(spec.key, {})
 
     def _find_free(self, key: str) -> set[Key]:
-        """Find the missing Pods again; return the hosts with such a name that this concerns."""
+        """Find the missing Pods again; return the hosts and other NodeSets that this concerns."""
         before = self._free.pop(key, {})
         spec = self._specs.get(key)
         if spec is not None:
             self._free[key] = dict.fromkeys(self._missing_names(spec))
-        return set(map(host_key, before.keys() ^ self._free.get(key, {}).keys()))
+        keys: set[Key] = set()
+        for name in before.keys() ^ self._free.get(key, {}).keys():
+            keys |= {host_key(name), *map(node_set_key, self.rivals(key, name))}
+            if name in before:
+                self._missing_in[name].discard(key)
+            else:
+                self._missing_in[name].add(key)
+            if not self._missing_in[name]:
+                del self._missing_in[name]
+        return keys
+
+    def rivals(self, key: str, name: str) -> Sequence[str]:
+        """Return other NodeSets that would make a Pod of this name, sorted (N22)."""
+        return sorted(self._missing_in.get(name, NOTHING) - {key})
 
     def _missing_names(self, spec: NodeSet) -> Sequence[str]:
         if spec.deleting:

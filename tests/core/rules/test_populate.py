@@ -3,9 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.facts import Lost, Source
+from sunk_sync.core.model.facts import Lost, SlurmdPod, Source
 from sunk_sync.core.model.keys import node_set_key
-from sunk_sync.core.model.node_set_actions import CreatePod
+from sunk_sync.core.model.node_set import NodeSet
+from sunk_sync.core.model.node_set_actions import CreatePod, SetStatus
 from sunk_sync.core.model.node_set_answers import CreateRefused
 from sunk_sync.core.rules.node_set.populate import LONGEST_PAUSE_S
 from tests.kit.build import Core, deleted, node, slurm_node
@@ -19,6 +20,7 @@ from tests.kit.node_sets import (
     record,
     set_pod,
     status,
+    wants,
 )
 
 STAYS = set_pod(1, pending_deletion="update of NodeSet cpu")
@@ -122,6 +124,46 @@ def test_a_pod_of_somebody_else_keeps_its_name_and_is_never_adopted_N29() -> Non
 
 def test_a_node_that_claims_the_name_blocks_it_N22() -> None:
     assert made(Core(node_set(2), node("cpu-1"))) == ["cpu-0"]
+
+
+RIVAL = node_set(2, name="rival", uid="uid-rival", prefix="cpu")
+
+
+@pytest.mark.parametrize(
+    ("rival", "pods", "names"),
+    [
+        (RIVAL, [], ["cpu-2"]),
+        (RIVAL, [set_pod(0)], ["cpu-2"]),
+        (replace(RIVAL, replicas=0), [], ["cpu-0", "cpu-1", "cpu-2"]),
+        (replace(RIVAL, deleting=True), [], ["cpu-0", "cpu-1", "cpu-2"]),
+        (replace(RIVAL, namespace="others"), [], ["cpu-2"]),
+        (replace(RIVAL, prefix="gpu"), [], ["cpu-0", "cpu-1", "cpu-2"]),
+    ],
+    ids=[
+        "both would make two Pods",
+        "a Pod that exists stays, and its name is free for nobody",
+        "the other wants none",
+        "the other is being deleted",
+        "Slurm has each name once, whatever the namespace",
+        "another prefix",
+    ],
+)
+def test_a_name_that_two_nodesets_want_gets_no_pod_of_either_N22(
+    rival: NodeSet, pods: list[SlurmdPod], names: list[str]
+) -> None:
+    core = Core(node_set(3), rival, *pods)
+    assert made(core) == names
+    assert not wants(core, CreatePod, key=rival.key) or rival.prefix == "gpu"
+
+
+def test_both_nodesets_say_so_and_one_that_goes_frees_the_name_N22() -> None:
+    core = Core(node_set(1), RIVAL)
+    for key, other in (("slurm/cpu", "rival"), ("slurm/rival", "cpu")):
+        (shown,) = wants(core, SetStatus, key=key)
+        assert shown.conditions[-1].reason == "NameTaken"
+        assert f"cpu-0: NodeSet slurm/{other} has this name" in shown.conditions[-1].message
+    core.see(deleted("node_sets", RIVAL))
+    assert made(core) == ["cpu-0"]
 
 
 def test_a_failed_pod_is_made_again_after_pauses_that_double_N21() -> None:
