@@ -59,7 +59,7 @@ class SlurmdPods:
         for uid in self._running.keys() - living:
             self._stop(self._running.pop(uid))
         busy = {pod["spec"].get("nodeName") for pod in pods}
-        nodes = [one["metadata"]["name"] for one in self._items("/api/v1/nodes")]
+        nodes = [one["metadata"]["name"] for one in self._items("/api/v1/nodes") if _takes_pods(one)]
         for pod in pods:
             if "nodeName" not in pod["spec"]:
                 if not self._binds:
@@ -105,6 +105,11 @@ class SlurmdPods:
 
     def _stop(self, name: str) -> None:
         self._bed.slurm.stop_slurmd(name)
+
+
+def _takes_pods(node: Object) -> bool:
+    """Whether no taint sends Pods away from it, whatever they tolerate."""
+    return all(one["effect"] != "NoExecute" for one in node["spec"].get("taints", ()))
 
 
 def _slurmd(pod: Object) -> Object:
