@@ -59,7 +59,9 @@ class SlurmdPods:
         for uid in self._running.keys() - living:
             self._stop(self._running.pop(uid))
         busy = {pod["spec"].get("nodeName") for pod in pods}
-        nodes = [one["metadata"]["name"] for one in self._items("/api/v1/nodes") if _takes_pods(one)]
+        nodes = [
+            one["metadata"]["name"] for one in self._items("/api/v1/nodes") if _takes_pods(one)
+        ]
         for pod in pods:
             if "nodeName" not in pod["spec"]:
                 if not self._binds:
