@@ -1,14 +1,16 @@
-"""Rows N1, N4, N21, N22, N24, N29, N30: which Pods sunk-sync makes, and which names wait."""
+"""Rows N1, N4, N21, N22, N24, N29, N30, T9: which Pods sunk-sync makes, and which names wait."""
 
 import pytest
 from msgspec.structs import replace
 
+from sunk_sync.core.model.actions import Undrain
 from sunk_sync.core.model.facts import Lost, SlurmdPod, Source
 from sunk_sync.core.model.keys import node_set_key
-from sunk_sync.core.model.node_set import NodeSet
+from sunk_sync.core.model.node_set import Gres, NodeSet
 from sunk_sync.core.model.node_set_actions import CreatePod, SetStatus
 from sunk_sync.core.model.node_set_answers import CreateRefused
 from sunk_sync.core.rules.node_set.populate import LONGEST_PAUSE_S
+from sunk_sync.core.translate.slurmd_options import conf_of
 from tests.kit.build import Core, deleted, node, slurm_node
 from tests.kit.node_sets import (
     LARGER,
@@ -200,3 +202,45 @@ def test_pods_are_made_while_slurm_cannot_be_read_N24() -> None:
     core.see(Lost("slurm_nodes", "down", blind=True))
     assert made(core) == ["cpu-1"]
     assert not core.kept(("nodeset", "slurm/cpu"))
+
+
+@pytest.mark.parametrize(
+    ("limits", "gres_map", "asked", "registered"),
+    [
+        ({"nvidia.com/gpu": 8}, (("nvidia.com/gpu", "gpu:h100"),), None, "Gres=gpu:h100:8"),
+        ({"nvidia.com/gpu": 8}, (("nvidia.com/*", "gpu"),), None, "Gres=gpu:8"),
+        ({"nvidia.com/gpu": 8}, (), None, ""),
+        ({"nvidia.com/gpu": 8}, (("nvidia.com/gpu", "gpu"),), (Gres("gpu", 2, "a30"),), "gpu:a30:2"),
+        ({"nvidia.com/gpu": 8}, (("nvidia.com/gpu", "gpu"),), (), ""),
+    ],
+    ids=[
+        "the map gives name and type",
+        "a pattern of the map",
+        "a resource that the map does not name",
+        "the NodeSet says it itself",
+        "the NodeSet says there is none",
+    ],
+)
+def test_slurmd_registers_the_gres_of_its_limits_by_the_map_T9(
+    limits: dict[str, int],
+    gres_map: tuple[tuple[str, str], ...],
+    asked: tuple[Gres, ...] | None,
+    registered: str,
+) -> None:
+    spec = node_set(1, limits=tuple(limits.items()), registration=replace(SHAPE, gres=asked))
+    (pod,) = wants(Core(spec, gres_map=gres_map), CreatePod)
+    conf = conf_of(pod.plan.registration, name="cpu", stamp=pod.plan.stamp)
+    assert registered in conf
+    assert ("Gres=" in conf) == bool(registered)
+
+
+def test_a_registration_that_slurm_refuses_is_named_with_its_words_and_not_undrained_T9() -> None:
+    said = "gres/gpu count reported lower than configured (0 < 8)"
+    refused = record(0, "IDLE+DRAIN+INVALID_REG", reason=said)
+    core = Core(node_set(1), set_pod(0), refused, node("kcpu-0"))
+    shown = status(core)
+    assert shown is not None
+    assert shown.conditions[-1].reason == "InvalidRegistration"
+    assert shown.conditions[-1].message == f"cpu-0: {said}"
+    assert (shown.counts.registered, shown.counts.available) == (0, 0)
+    assert not core.wants("cpu-0", Undrain)
