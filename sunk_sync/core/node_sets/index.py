@@ -42,8 +42,6 @@ class NodeSetIndex:
         """Key of the table → NodeSet without its status, which no host reads."""
         self._free: dict[str, dict[str, None]] = {}
         """Key of the table → names of the missing Pods, in the order in which they are made."""
-        self._missing_in: defaultdict[str, set[str]] = defaultdict(set)
-        """Name of a missing Pod → NodeSets that would make it, as keys of the table."""
         self._by_uid: dict[str, str] = {}
         """UID → key of the table."""
         self._by_digest: dict[str, str] = {}
@@ -108,20 +106,13 @@ class NodeSetIndex:
         spec = self._specs.get(key)
         if spec is not None:
             self._free[key] = dict.fromkeys(self._missing_names(spec))
-        keys: set[Key] = set()
-        for name in before.keys() ^ self._free.get(key, {}).keys():
-            keys |= {host_key(name), *map(node_set_key, self.rivals(key, name))}
-            if name in before:
-                self._missing_in[name].discard(key)
-            else:
-                self._missing_in[name].add(key)
-            if not self._missing_in[name]:
-                del self._missing_in[name]
-        return keys
+        changed = before.keys() ^ self._free.get(key, {}).keys()
+        others = {other for name in changed for other in self.rivals(key, name)}
+        return {*map(host_key, changed), *map(node_set_key, others)}
 
     def rivals(self, key: str, name: str) -> Sequence[str]:
-        """Return other NodeSets that would make a Pod of this name, sorted (N22)."""
-        return sorted(self._missing_in.get(name, NOTHING) - {key})
+        """Return other NodeSets in which a Pod of this name is missing, sorted (N22)."""
+        return sorted(one for one, names in self._free.items() if name in names and one != key)
 
     def _missing_names(self, spec: NodeSet) -> Sequence[str]:
         if spec.deleting:

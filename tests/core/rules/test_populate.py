@@ -205,13 +205,13 @@ def test_pods_are_made_while_slurm_cannot_be_read_N24() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "gres_map", "asked", "registered"),
+    ("gres_map", "asked", "registered"),
     [
-        ({"nvidia.com/gpu": 8}, (("nvidia.com/gpu", "gpu:h100"),), None, "Gres=gpu:h100:8"),
-        ({"nvidia.com/gpu": 8}, (("nvidia.com/*", "gpu"),), None, "Gres=gpu:8"),
-        ({"nvidia.com/gpu": 8}, (), None, ""),
-        ({"nvidia.com/gpu": 8}, (("nvidia.com/gpu", "gpu"),), (Gres("gpu", 2, "a30"),), "gpu:a30:2"),
-        ({"nvidia.com/gpu": 8}, (("nvidia.com/gpu", "gpu"),), (), ""),
+        ((("nvidia.com/gpu", "gpu:h100"),), None, "Gres=gpu:h100:8"),
+        ((("nvidia.com/*", "gpu"),), None, "Gres=gpu:8"),
+        ((), None, ""),
+        ((("nvidia.com/gpu", "gpu"),), (Gres("gpu", 2, "a30"),), "Gres=gpu:a30:2"),
+        ((("nvidia.com/gpu", "gpu"),), (), ""),
     ],
     ids=[
         "the map gives name and type",
@@ -222,12 +222,10 @@ def test_pods_are_made_while_slurm_cannot_be_read_N24() -> None:
     ],
 )
 def test_slurmd_registers_the_gres_of_its_limits_by_the_map_T9(
-    limits: dict[str, int],
-    gres_map: tuple[tuple[str, str], ...],
-    asked: tuple[Gres, ...] | None,
-    registered: str,
+    gres_map: tuple[tuple[str, str], ...], asked: tuple[Gres, ...] | None, registered: str
 ) -> None:
-    spec = node_set(1, limits=tuple(limits.items()), registration=replace(SHAPE, gres=asked))
+    limits = (("nvidia.com/gpu", 8),)
+    spec = node_set(1, limits=limits, registration=replace(SHAPE, gres=asked))
     (pod,) = wants(Core(spec, gres_map=gres_map), CreatePod)
     conf = conf_of(pod.plan.registration, name="cpu", stamp=pod.plan.stamp)
     assert registered in conf
