@@ -18,6 +18,7 @@ from tests.real.testbed.rest import RestError
 
 Object = dict[str, Any]
 LOOK_S = 0.05
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 
 class SlurmdPods:
@@ -110,8 +111,8 @@ class SlurmdPods:
 
 
 def _takes_pods(node: Object) -> bool:
-    """Whether no taint sends Pods away from it, whatever they tolerate."""
-    return all(one["effect"] != "NoExecute" for one in node["spec"].get("taints", ()))
+    """Whether nobody has said that it is out of service, which slurmd Pods do not tolerate."""
+    return all(one["key"] != OUT_OF_SERVICE for one in node["spec"].get("taints", ()))
 
 
 def _slurmd(pod: Object) -> Object:

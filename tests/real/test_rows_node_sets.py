@@ -17,7 +17,7 @@ from sunk_sync.settings.types import parse_loopback
 from tests.real.conftest import for_each_slurm
 from tests.real.node_farm import NODES, PATH, Farm, farm_with
 from tests.real.service import QUICK
-from tests.real.slurmd_pods import wait_for
+from tests.real.slurmd_pods import OUT_OF_SERVICE, wait_for
 from tests.real.stage import stays
 from tests.real.testbed.kube_objects import pod as pod_object
 
@@ -25,7 +25,6 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
 MAPS = "/api/v1/namespaces/slurm/configmaps"
 ONE_BY_ONE = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}
-OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 PODGC_S = 60
 """kube-controller-manager looks for Pods of Nodes out of service every 20 s."""
 
