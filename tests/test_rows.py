@@ -1,4 +1,4 @@
-"""Rows P, G and L of the requirements: tests have them in their names, rows.md has the files.
+"""Rows N, T, P, G and L of the requirements: tests have them in their names, rows.md has the files.
 
 `test_…_P17_P26` names P17 and P26; P07 is P7.
 """
@@ -13,6 +13,8 @@ import pytest
 ROOT = Path(__file__).parent
 PAGE = ROOT.parent / "docs" / "development" / "rows.md"
 ROWS = (
+    *(f"N{number}" for number in range(1, 31)),
+    *(f"T{number}" for number in range(1, 10)),
     *(f"P{number}" for number in range(1, 33)),
     "P11a",
     "P25b",
@@ -20,7 +22,7 @@ ROWS = (
     *(f"L{number}" for number in range(1, 10)),
     "L4a",
 )
-_rows_in = re.compile(r"(?<![A-Za-z0-9])([PGL])0*(\d+[ab]?)(?=_|$)").findall
+_rows_in = re.compile(r"(?<![A-Za-z0-9])([NTPGL])0*(\d+[ab]?)(?=_|$)").findall
 
 
 @cache
@@ -38,7 +40,7 @@ def files_by_row() -> dict[str, set[str]]:
 def page() -> dict[str, tuple[set[str], str]]:
     """Return, by row, the files and servers in docs/development/rows.md."""
     lines = re.findall(
-        r"^\| ([PGL]\d+[ab]?) \|[^|]*\| ([^|]*) \| ([^|]*) \|", PAGE.read_text(), re.M
+        r"^\| ([NTPGL]\d+[ab]?) \|[^|]*\| ([^|]*) \| ([^|]*) \|", PAGE.read_text(), re.M
     )
     assert len(lines) == len({row for row, _, _ in lines}), "a row stands there twice"
     return {
@@ -67,4 +69,4 @@ def test_the_page_names_files_that_test_the_row(row: str) -> None:
 
 
 def _is_real(files: set[str]) -> bool:
-    return any(file.startswith("real/") for file in files)
+    return any(file.startswith(("real/", "e2e/")) for file in files)

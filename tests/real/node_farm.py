@@ -42,7 +42,12 @@ class Cluster:
         return {"containers": [self.slurmd()], "terminationGracePeriodSeconds": 1}
 
     def make(
-        self, replicas: int | None, *, selector: Mapping[str, str] | None = None, **spec: Any
+        self,
+        replicas: int | None,
+        *,
+        name: str = "cpu",
+        selector: Mapping[str, str] | None = None,
+        **spec: Any,
     ) -> None:
         pod = self.template()
         if selector is not None:
@@ -51,7 +56,7 @@ class Cluster:
         body = {
             "apiVersion": "sunk-sync.dev/v1alpha1",
             "kind": "NodeSet",
-            "metadata": {"name": "cpu", "namespace": "slurm"},
+            "metadata": {"name": name, "namespace": "slurm"},
             "spec": {**number, "template": {"spec": pod}, **spec},
         }
         self.kube.rest.call("POST", PATH, body)
@@ -92,8 +97,14 @@ class Cluster:
         (job,) = (job for job in jobs if str(job["job_id"]) == job_id)
         return dict(job)
 
-    def status(self) -> Mapping[str, Any]:
-        return dict(self.kube.rest.call("GET", f"{PATH}/cpu").get("status", {}))
+    def status(self, name: str = "cpu") -> Mapping[str, Any]:
+        return dict(self.kube.rest.call("GET", f"{PATH}/{name}").get("status", {}))
+
+    def condition(self, kind: str = "Progressing", *, name: str = "cpu") -> tuple[str, str]:
+        """Return reason and message of a condition of the NodeSet; empty if it has none."""
+        found = self.status(name).get("conditions", ())
+        of_kind = [(one["reason"], one["message"]) for one in found if one["type"] == kind]
+        return next(iter(of_kind), ("", ""))
 
     def events(self, reason: str) -> list[str]:
         """Return the messages of the Events with this reason."""

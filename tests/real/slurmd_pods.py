@@ -18,6 +18,7 @@ from tests.real.testbed.rest import RestError
 
 Object = dict[str, Any]
 LOOK_S = 0.05
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 
 class SlurmdPods:
@@ -59,7 +60,9 @@ class SlurmdPods:
         for uid in self._running.keys() - living:
             self._stop(self._running.pop(uid))
         busy = {pod["spec"].get("nodeName") for pod in pods}
-        nodes = [one["metadata"]["name"] for one in self._items("/api/v1/nodes")]
+        nodes = [
+            one["metadata"]["name"] for one in self._items("/api/v1/nodes") if _takes_pods(one)
+        ]
         for pod in pods:
             if "nodeName" not in pod["spec"]:
                 if not self._binds:
@@ -105,6 +108,11 @@ class SlurmdPods:
 
     def _stop(self, name: str) -> None:
         self._bed.slurm.stop_slurmd(name)
+
+
+def _takes_pods(node: Object) -> bool:
+    """Whether nobody has said that it is out of service, which slurmd Pods do not tolerate."""
+    return all(one["key"] != OUT_OF_SERVICE for one in node["spec"].get("taints", ()))
 
 
 def _slurmd(pod: Object) -> Object:

@@ -1,6 +1,7 @@
 """Features, weight and topology of NodeSets on real servers (T1-T5), on both versions of Slurm."""
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -20,6 +21,14 @@ WITH_TREE = SlurmConf(
     slurmds=1, cpus=4, extra_lines=CONF.extra_lines, files={"topology.yaml": TREE}
 )
 FEATURES = {"static": ["fast"], "dynamic": {"gpu": {}, "rack": {"prefix": "rack-"}}}
+ODD = (
+    ("a-b", "c"),
+    ("a", "b-c"),
+    ("a-b.c_D", "0"),
+    ("z" * 63, "r" * 62 + "1"),
+    ("z" * 63, "r" * 62 + "2"),
+)
+"""Zone and rack of Nodes."""
 ROUNDS = 20
 CHANGES = 40
 SLACK = 5
@@ -139,6 +148,33 @@ def test_the_topology_follows_the_labels_while_a_job_runs_T3_T4_T5(farm: Farm) -
     wait_for(lambda: "MIXED" not in farm.records()["cpu-0"], "the end of the job")
     state = farm.slurm.rest.call("GET", farm.slurm.path(f"job/{job}"))["jobs"][0]["job_state"]
     assert state == ["COMPLETED"]
+
+
+def test_switches_have_legal_names_and_equal_looking_paths_stay_apart_T8(farm: Farm) -> None:
+    """The labels of two Nodes give one text if their values are only joined by hyphens."""
+    if farm.slurm.version == "24.11":
+        pytest.skip("test_topology_file.py shows it in topology.conf")
+    for number, (zone, rack) in enumerate(ODD):
+        label(farm, f"k{number}", zone=zone, rack=rack)
+    farm.make(len(ODD), topology={"tree": ["zone", "rack"]})
+    wait_for(lambda: farm.usable(len(ODD)), "the nodes in Slurm")
+    names = [f"cpu-{number}" for number in range(len(ODD))]
+    wait_for(lambda: all(place_of(farm, name) for name in names), "all places")
+    wait_for(lambda: in_sync(farm) == "InSync", "the condition")
+    switches = {place_of(farm, name)[-1] for name in names}
+    print(sorted(switches))
+    assert len(switches) == len(ODD)
+    assert all(re.fullmatch(r"[A-Za-z0-9_.-]{1,69}", one) for one in switches)
+    shown = farm.slurm.scontrol("show", "topology")
+    assert all(f"SwitchName={one} " in shown for one in switches)
+    farm.slurm.reconfigure()
+    job = farm.slurm.submit("#!/bin/sh\nexit 0\n", required_nodes=names, minimum_nodes=len(ODD))
+    wait_for(lambda: "COMPLETED" in farm.job(job)["job_state"], "a job on all of them")
+
+
+def place_of(farm: Farm, name: str) -> list[str]:
+    """Return its switches from the top; empty: none yet."""
+    return str(farm.slurm.slurm_node(name).get("topology") or "").split(":")[2:]
 
 
 def test_a_changed_label_is_in_slurm_within_a_tenth_of_a_second_T1_T4(farm: Farm) -> None:

@@ -1,4 +1,4 @@
-"""One slurmd Pod for each Node, on real servers, bound by the real kube-scheduler (N17, N18).
+"""One slurmd Pod for each Node, on real servers, bound by the real kube-scheduler (N17, N18, N22).
 
 Seconds are printed (`-rP`).
 """
@@ -106,3 +106,23 @@ def test_replicas_limit_the_number_of_nodes_N18_N6(farm: Farm) -> None:
     wait_for(lambda: set(farm.records()) == {"cpu-k2"}, "the idle ones are gone")
     farm.scale(2)
     wait_for(lambda: farm.usable(2), "one more")
+
+
+def test_of_two_nodes_that_give_one_name_none_gets_a_pod_N22(farm: Farm) -> None:
+    names = ("twin.x", "twin.y")
+    for name in names:
+        farm.kube.rest.call("POST", "/api/v1/nodes", node(name, labels=POOL))
+    try:
+        label(farm, "k0")
+        farm.make(None, selector=POOL, scalingMode="DaemonSet")
+        wait_for(lambda: farm.usable(1), "the other Node in Slurm")
+        wait_for(lambda: farm.condition()[0] == "NameTaken", "the condition")
+        assert "more than one Node (twin.x, twin.y)" in farm.condition()[1]
+        assert places(farm) == {"cpu-k0": "k0"}
+        farm.kube.kubectl("delete", "node", names[1])
+        wait_for(lambda: farm.usable(2), "the name is free")
+        assert places(farm) == {"cpu-k0": "k0", "cpu-twin": names[0]}
+        farm.kube.kubectl("label", "node", names[0], "pool-")
+        wait_for(lambda: set(farm.records()) == {"cpu-k0"}, "the Pod gone again")
+    finally:
+        farm.kube.kubectl("delete", "node", "--ignore-not-found", *names)

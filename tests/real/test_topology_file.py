@@ -1,4 +1,4 @@
-"""The topology file on real servers, by the script beside slurmctld: T6, T7.
+"""The topology file on real servers, by the script beside slurmctld: T6, T7, T8.
 
 24.11 takes switches from topology.conf, 26.05 takes blocks from topology.yaml.
 """
@@ -119,7 +119,7 @@ def submit(farm: Farm) -> None:
     wait_for(lambda: "COMPLETED" in farm.job(job)["job_state"], "the job")
 
 
-def test_the_file_follows_the_nodes_T6_T7(farm: Farm) -> None:
+def test_the_file_follows_the_nodes_T6_T7_T8(farm: Farm) -> None:
     if farm.slurm.version == "24.11":
         trees(farm)
     else:
@@ -162,8 +162,19 @@ def trees(farm: Farm) -> None:
     label(farm, nodes[0], rack="moved")
     wait_for(lambda: written(farm), "the other place")
     assert shown(farm)[f"{leaves[0].partition('-')[0]}-moved"] == "cpu-0"
+    stand_apart(farm, nodes)
     refused(farm, nodes[0])
     killed(farm, nodes[0])
+
+
+def stand_apart(farm: Farm, nodes: list[str]) -> None:
+    """Labels with hyphens that give one text are two switches all the same."""
+    for node, (zone, rack) in zip(nodes, (("a-b", "c"), ("a", "b-c")), strict=True):
+        label(farm, node, zone=zone, rack=rack)
+    wait_for(lambda: written(farm), "two places that look alike")
+    leaves = [name for name, slots in shown(farm).items() if slots in ("cpu-0", "cpu-1")]
+    print(leaves)
+    assert len({name for name in leaves if name.startswith("a-b-c-")}) == 2
 
 
 def refused(farm: Farm, node: str) -> None:

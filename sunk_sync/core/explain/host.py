@@ -12,6 +12,9 @@ from sunk_sync.core.translate.shortened import shortened
 from sunk_sync.core.views.host import Host
 from sunk_sync.core.views.parts import Resident
 
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+"""With this taint Kubernetes deletes the Pods of a Node that does not answer (N19)."""
+
 
 def host_facts(graph: Graph, name: str, *, now: float) -> tuple[Fact, ...]:
     host = graph.host(name)
@@ -192,6 +195,12 @@ def _cures_of_kube(host: Host) -> Iterator[str]:
         yield f"kubectl uncordon {node.name}"
     if node is not None and node.ready != "True":
         yield f"Make Node {node.name} ready: kubectl describe node {node.name}"
+        if pod is not None and pod.owner:
+            # Only a person knows that the machine is off: otherwise two slurmd of one name live.
+            yield (
+                f"If the machine of Node {node.name} is off, Kubernetes moves the Pod elsewhere"
+                f" after: kubectl taint node {node.name} {OUT_OF_SERVICE}=nodeshutdown:NoExecute"
+            )
     if pod is not None and pod.cordon:
         yield f"kubectl -n {pod.namespace} annotate pod {pod.name} {CORDON}-"
     if pod is not None and not pod.ready:

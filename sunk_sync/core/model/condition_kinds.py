@@ -138,7 +138,11 @@ CONDITIONS: Final = (
             Meaning("True", "Working", "sunk-sync makes, updates or ends Pods"),
             Meaning("False", "InvalidNodeSet", "the NodeSet has a mistake, and nothing is made"),
             Meaning("False", "PodsFail", "Pods failed, or the API server refused them"),
-            Meaning("False", "NameTaken", "another Pod or Slurm node has the name"),
+            Meaning(
+                "False",
+                "NameTaken",
+                "another Pod or Slurm node has the name, or another NodeSet wants it",
+            ),
             Meaning("False", "InvalidRegistration", "Slurm refuses what slurmd registers"),
             Meaning("False", "PodsNotReady", "Pods are not ready for a minute"),
             Meaning("False", "NotRegistered", "slurmd runs, and slurmctld does not hear from it"),

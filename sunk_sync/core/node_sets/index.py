@@ -101,12 +101,18 @@ class NodeSetIndex:
         return name in self._free.get(spec.key, {})
 
     def _find_free(self, key: str) -> set[Key]:
-        """Find the missing Pods again; return the hosts with such a name that this concerns."""
+        """Find the missing Pods again; return the hosts and other NodeSets that this concerns."""
         before = self._free.pop(key, {})
         spec = self._specs.get(key)
         if spec is not None:
             self._free[key] = dict.fromkeys(self._missing_names(spec))
-        return set(map(host_key, before.keys() ^ self._free.get(key, {}).keys()))
+        changed = before.keys() ^ self._free.get(key, {}).keys()
+        others = {other for name in changed for other in self.rivals(key, name)}
+        return {*map(host_key, changed), *map(node_set_key, others)}
+
+    def rivals(self, key: str, name: str) -> Sequence[str]:
+        """Return other NodeSets in which a Pod of this name is missing, sorted (N22)."""
+        return sorted(one for one, names in self._free.items() if name in names and one != key)
 
     def _missing_names(self, spec: NodeSet) -> Sequence[str]:
         if spec.deleting:

@@ -112,7 +112,7 @@ class NodeSetSnapshots:
         )
 
     def _taken(self, spec: NodeSet, name: str) -> str:
-        """Return another slurmd Pod or Node that claims a Slurm node of this name."""
+        """Return a slurmd Pod, a Node or another NodeSet that claims a Slurm node of this name."""
         if f"{spec.namespace}/{name}" in self._index.slurmd_pods.entries:
             return f"Pod {spec.namespace}/{name}"
         claim = self._claims.claim_of(name)
@@ -120,7 +120,9 @@ class NodeSetSnapshots:
             return claim.rivals[0].path
         if claim.pod is not None:
             return f"Pod {claim.pod.row.namespace}/{claim.pod.row.name}"
-        return f"Node {claim.node.row.name}" if claim.node is not None else ""
+        if claim.node is not None:
+            return f"Node {claim.node.row.name}"
+        return next((f"NodeSet {key}" for key in self._index.rivals(spec.key, name)), "")
 
 
 def _ordinal(name: str, spec: NodeSet) -> int:

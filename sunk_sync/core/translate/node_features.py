@@ -1,7 +1,7 @@
 """Features and topology of a Slurm node from labels of its Node (T1, T3, T5, T8)."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from sunk_sync.core.model.facts import Node, SlurmNode
 from sunk_sync.core.model.node_mark import Mark
@@ -54,23 +54,24 @@ def missing_labels(topology: Topology, node: Node) -> tuple[str, ...]:
 
 
 def wanted_topology(topology: Topology, node: Node) -> str:
-    """Return the full path, as `tree:root:f1:f1-p2`; empty: the Node lacks a label.
-
-    Each switch has the names above it in its own: Slurm knows a switch by its last name only.
-    """
+    """Return the full path, as `tree:root:f1:f1-p2`; empty: the Node lacks a label."""
     if missing_labels(topology, node):
         return ""
     labels: Mapping[str, str] = dict(node.offer.labels)
-    path, switches = "", []
-    for label in topology.labels:
-        name = _NOT_IN_SWITCH.sub("_", labels[label])
-        path = f"{path}-{name}" if path else name
-        switches.append(_cut(path))
-    return ":".join([topology.under, *switches])
+    values = [_NOT_IN_SWITCH.sub("_", labels[label]) for label in topology.labels]
+    if topology.blocks:
+        return ":".join([topology.under, *values])
+    paths = [values[: level + 1] for level in range(len(values))]
+    return ":".join([topology.under, *map(_switch, paths)])
 
 
-def _cut(name: str) -> str:
-    """Keep long names apart by a digest."""
-    if len(name) <= SWITCH_LENGTH:
+def _switch(path: Sequence[str]) -> str:
+    """Return the name of the last switch of this path (T8).
+
+    Slurm knows a switch by its last name only, so that has the names above it in its own. A digest
+    keeps `a-b` in `c` apart from `a` in `b-c`, and names that are too long.
+    """
+    name = "-".join(path)
+    if len(name) <= SWITCH_LENGTH and name.count("-") < len(path):
         return name
-    return f"{name[:SWITCH_LENGTH]}-{digest(name)}"
+    return f"{name[:SWITCH_LENGTH]}-{digest(*path)}"

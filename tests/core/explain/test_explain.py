@@ -24,7 +24,7 @@ from tests.kit.build import (
     slurm_node,
     slurmd_pod,
 )
-from tests.kit.node_sets import node_set
+from tests.kit.node_sets import node_set, record, set_pod
 
 CORDONED = node("kn1", unschedulable=True, cordon_reason="kernel update", offer=OFFER)
 OURS = slurm_node("n1", "IDLE+DRAIN", reason="k8s: node cordoned: kernel update")
@@ -89,6 +89,23 @@ def test_a_host_has_a_decision_and_what_would_change_it(
     assert decision in account.decision
     assert cure in " / ".join(account.cures)
     assert bool(account.cures) == bool(cure)
+
+
+@pytest.mark.parametrize(
+    ("rows", "told_so"),
+    [
+        ([node_set(1), set_pod(0), record(0), node("kcpu-0", ready="Unknown")], True),
+        ([node_set(1), set_pod(0), record(0), node("kcpu-0")], False),
+        ([slurmd_pod("cpu-0", node_name="kcpu-0"), node("kcpu-0", ready="Unknown")], False),
+    ],
+    ids=["a silent Node", "a ready Node", "a slurmd Pod that somebody else makes"],
+)
+def test_of_a_silent_node_explain_says_how_a_person_frees_the_slot_N19(
+    rows: Sequence[Row], told_so: bool
+) -> None:
+    cures = " / ".join(told(Core(*rows), "host", "cpu-0").cures)
+    way_out = "kubectl taint node kcpu-0 node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+    assert (way_out in cures) is told_so
 
 
 def test_a_host_shows_both_sides_with_their_ages() -> None:

@@ -1,5 +1,6 @@
 """Rows T1-T5, T8: features, weight and topology of the Slurm nodes of NodeSets."""
 
+import re
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from sunk_sync.core.model.facts import SlurmNode
 from sunk_sync.core.model.node_mark import Mark, mark_text, parse_mark
 from sunk_sync.core.model.node_set import Features, NodeSet, Registration, Topology
 from sunk_sync.core.model.pod_spec import Offer
+from sunk_sync.core.translate.node_features import wanted_topology
 from sunk_sync.slurm.write.precondition import Forbidden, NodeUpdate, plan
 from tests.kit.build import CLUSTER_UID, Core, node, slurm_node
 from tests.kit.node_sets import node_set, record, set_pod
@@ -150,6 +152,41 @@ def test_long_names_of_switches_stay_apart_T8() -> None:
     ]
     assert places[0] != places[1]
     assert len(places[0][0].topology) == len("tree:root:") + 60 + 1 + 8
+
+
+def leaf(*values: str) -> str:
+    """Return the name of the last switch of a Node with these labels."""
+    labels = {f"level{number}": value for number, value in enumerate(values)}
+    core = core_of(
+        record(0, **having(), topology=""),
+        node_set(topology=Topology(tuple(labels), "tree:root")),
+        **labels,
+    )
+    return str(wanted(core)[0].topology.rpartition(":")[2])
+
+
+def test_no_two_places_give_one_name_of_a_switch_T8() -> None:
+    """Hyphens in labels make paths look alike, also those of different lengths."""
+    places = [
+        ("a", "b", "c"),
+        ("a-b", "c"),
+        ("a", "b-c"),
+        ("a-b-c",),
+        ("a-", "b-c"),
+        ("z" * 63, "r" * 62 + "1"),
+        ("z" * 63, "r" * 62 + "2"),
+        ("a b", "c"),
+    ]
+    names = [leaf(*place) for place in places]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[A-Za-z0-9_.-]{1,69}", name) for name in names)
+    assert names[0] == "a-b-c"
+
+
+def test_a_block_has_the_name_of_its_label_T8() -> None:
+    asked = Topology(("rack",), "blk", blocks=True)
+    offer = Offer(labels=(("rack", "r-3"),))
+    assert wanted_topology(asked, node("kcpu-0", offer=offer)) == "blk:r-3"
 
 
 def test_without_a_topology_in_the_node_set_its_place_is_of_others_T3() -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import LOOK_AGAIN_S, GetObject, SetMetadata
 from sunk_sync.core.model.facts import Confirmed, GetResult, Lost
@@ -14,7 +15,7 @@ from sunk_sync.core.model.node_set_actions import (
     RemakePod,
     SetFinalizer,
 )
-from tests.kit.build import Core, deleted, node, slurm_node
+from tests.kit.build import BOUND, Core, deleted, node, slurm_node
 from tests.kit.node_sets import (
     LARGER,
     OTHER_STAMP,
@@ -237,6 +238,16 @@ def test_a_pod_whose_record_vanished_is_made_anew_N3(
 ) -> None:
     core = vanished(seconds, **fields)
     assert len(core.wants("cpu-0", RemakePod)) == goes
+
+
+def test_a_pod_on_whose_node_a_workload_pod_stands_is_not_made_anew_N3() -> None:
+    """Its job may still run there, although Slurm shows no node."""
+    core = vanished(10)
+    core.see(replace(BOUND, node_name="kcpu-0"))
+    for _ in range(30):
+        core.wait(1.0)
+        core.see(Confirmed("slurm_nodes", core.now))
+    assert not core.wants("cpu-0", RemakePod)
 
 
 def test_pods_that_lost_their_records_are_limited_by_the_breaker_N5() -> None:

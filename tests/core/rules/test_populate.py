@@ -1,13 +1,16 @@
-"""Rows N1, N4, N21, N22, N24, N29, N30: which Pods sunk-sync makes, and which names wait."""
+"""Rows N1, N4, N21, N22, N24, N29, N30, T9: which Pods sunk-sync makes, and which names wait."""
 
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.facts import Lost, Source
+from sunk_sync.core.model.actions import Undrain
+from sunk_sync.core.model.facts import Lost, SlurmdPod, Source
 from sunk_sync.core.model.keys import node_set_key
-from sunk_sync.core.model.node_set_actions import CreatePod
+from sunk_sync.core.model.node_set import Gres, NodeSet
+from sunk_sync.core.model.node_set_actions import CreatePod, SetStatus
 from sunk_sync.core.model.node_set_answers import CreateRefused
 from sunk_sync.core.rules.node_set.populate import LONGEST_PAUSE_S
+from sunk_sync.core.translate.slurmd_options import conf_of
 from tests.kit.build import Core, deleted, node, slurm_node
 from tests.kit.node_sets import (
     LARGER,
@@ -19,6 +22,7 @@ from tests.kit.node_sets import (
     record,
     set_pod,
     status,
+    wants,
 )
 
 STAYS = set_pod(1, pending_deletion="update of NodeSet cpu")
@@ -124,6 +128,46 @@ def test_a_node_that_claims_the_name_blocks_it_N22() -> None:
     assert made(Core(node_set(2), node("cpu-1"))) == ["cpu-0"]
 
 
+RIVAL = node_set(2, name="rival", uid="uid-rival", prefix="cpu")
+
+
+@pytest.mark.parametrize(
+    ("rival", "pods", "names"),
+    [
+        (RIVAL, [], ["cpu-2"]),
+        (RIVAL, [set_pod(0)], ["cpu-2"]),
+        (replace(RIVAL, replicas=0), [], ["cpu-0", "cpu-1", "cpu-2"]),
+        (replace(RIVAL, deleting=True), [], ["cpu-0", "cpu-1", "cpu-2"]),
+        (replace(RIVAL, namespace="others"), [], ["cpu-2"]),
+        (replace(RIVAL, prefix="gpu"), [], ["cpu-0", "cpu-1", "cpu-2"]),
+    ],
+    ids=[
+        "both would make two Pods",
+        "a Pod that exists stays, and its name is free for nobody",
+        "the other wants none",
+        "the other is being deleted",
+        "Slurm has each name once, whatever the namespace",
+        "another prefix",
+    ],
+)
+def test_a_name_that_two_nodesets_want_gets_no_pod_of_either_N22(
+    rival: NodeSet, pods: list[SlurmdPod], names: list[str]
+) -> None:
+    core = Core(node_set(3), rival, *pods)
+    assert made(core) == names
+    assert not wants(core, CreatePod, key=rival.key) or rival.prefix == "gpu"
+
+
+def test_both_nodesets_say_so_and_one_that_goes_frees_the_name_N22() -> None:
+    core = Core(node_set(1), RIVAL)
+    for key, other in (("slurm/cpu", "rival"), ("slurm/rival", "cpu")):
+        (shown,) = wants(core, SetStatus, key=key)
+        assert shown.conditions[-1].reason == "NameTaken"
+        assert f"cpu-0: NodeSet slurm/{other} has this name" in shown.conditions[-1].message
+    core.see(deleted("node_sets", RIVAL))
+    assert made(core) == ["cpu-0"]
+
+
 def test_a_failed_pod_is_made_again_after_pauses_that_double_N21() -> None:
     failed = set_pod(0, finished=True, ready=False, failed="Evicted: disk pressure")
     core = Core(node_set(1), failed)
@@ -158,3 +202,43 @@ def test_pods_are_made_while_slurm_cannot_be_read_N24() -> None:
     core.see(Lost("slurm_nodes", "down", blind=True))
     assert made(core) == ["cpu-1"]
     assert not core.kept(("nodeset", "slurm/cpu"))
+
+
+@pytest.mark.parametrize(
+    ("gres_map", "asked", "registered"),
+    [
+        ((("nvidia.com/gpu", "gpu:h100"),), None, "Gres=gpu:h100:8"),
+        ((("nvidia.com/*", "gpu"),), None, "Gres=gpu:8"),
+        ((), None, ""),
+        ((("nvidia.com/gpu", "gpu"),), (Gres("gpu", 2, "a30"),), "Gres=gpu:a30:2"),
+        ((("nvidia.com/gpu", "gpu"),), (), ""),
+    ],
+    ids=[
+        "the map gives name and type",
+        "a pattern of the map",
+        "a resource that the map does not name",
+        "the NodeSet says it itself",
+        "the NodeSet says there is none",
+    ],
+)
+def test_slurmd_registers_the_gres_of_its_limits_by_the_map_T9(
+    gres_map: tuple[tuple[str, str], ...], asked: tuple[Gres, ...] | None, registered: str
+) -> None:
+    limits = (("nvidia.com/gpu", 8),)
+    spec = node_set(1, limits=limits, registration=replace(SHAPE, gres=asked))
+    (pod,) = wants(Core(spec, gres_map=gres_map), CreatePod)
+    conf = conf_of(pod.plan.registration, name="cpu", stamp=pod.plan.stamp)
+    assert registered in conf
+    assert ("Gres=" in conf) == bool(registered)
+
+
+def test_a_registration_that_slurm_refuses_is_named_with_its_words_and_not_undrained_T9() -> None:
+    said = "gres/gpu count reported lower than configured (0 < 8)"
+    refused = record(0, "IDLE+DRAIN+INVALID_REG", reason=said)
+    core = Core(node_set(1), set_pod(0), refused, node("kcpu-0"))
+    shown = status(core)
+    assert shown is not None
+    assert shown.conditions[-1].reason == "InvalidRegistration"
+    assert shown.conditions[-1].message == f"cpu-0: {said}"
+    assert (shown.counts.registered, shown.counts.available) == (0, 0)
+    assert not core.wants("cpu-0", Undrain)
