@@ -8,6 +8,7 @@ from sunk_sync.core.model.actions import (
     SubmitJob,
 )
 from sunk_sync.core.model.lock_actions import AnswerLock
+from sunk_sync.core.model.node_set_actions import DeletePod
 
 
 class MutualExclusion:
@@ -31,7 +32,10 @@ class MutualExclusion:
                 slot.after = tuple(self._bindings(action.slurm_node, now=now))
             case AnswerGate():
                 slot.after = ()
-
+            case DeletePod():
+                # The drain may be lifted at this moment, and a job may start (N8). The Pod of a
+                # NodeSet has the name of its Slurm node.
+                slot.after = (self._slots.of(("slurm_node", action.reference.name, "state")),)
             case AnswerLock():
                 # A job must not start on a Node that is being unlocked (L3).
                 lock = ("Node", "", action.node_name, "lock")

@@ -7,9 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.controller.outbox import PUSH_LIMIT_S
-from sunk_sync.core.model.actions import Action, AnswerGate, Bind
+from sunk_sync.core.model.actions import Action, AnswerGate, Bind, Undrain
 from sunk_sync.core.model.facts import Attempt, BindTried, Reference
 from sunk_sync.core.model.lock_actions import AnswerLock, Unlock
+from sunk_sync.core.model.node_set_actions import DeletePod
 from sunk_sync.core.model.outcomes import Done, Outcome, Unsure
 from sunk_sync.core.model.timing import BINDING_S
 from tests.kit.build import identity, pod
@@ -18,6 +19,7 @@ from tests.kit.outbox import CANCEL, OTHER, SUBMIT, Bench, on_bench, unsure
 BIND = Bind(Reference("Pod", "ns", "p1", "u1"), "kn1", "7", "n1")
 NODE = Reference("Node", "", "kn1", "u1")
 LOCKED = AnswerLock(call=1, slurm_node="n1", node_name="kn1", go=True)
+DELETE = DeletePod(Reference("Pod", "slurm", "cpu-0", "u1"), "scale-in", drained=True)
 GO = AnswerGate(call=1, slurm_node="n1", go=True, why="")
 
 
@@ -50,6 +52,19 @@ async def test_no_pod_is_bound_to_a_job_whose_cancel_is_in_flight(bench: Bench) 
     assert not bench.kube.actions
     await asyncio.sleep(1)
     assert bench.kube.actions == [BIND]
+
+
+@on_bench
+async def test_no_pod_is_deleted_while_the_drain_of_its_slurm_node_is_lifted_N8(
+    bench: Bench,
+) -> None:
+    """Simulator 9305720: a person took the pending deletion away, and the NodeSet set it again."""
+    bench.slurm.seconds = 1
+    await bench.want_for(0.1, Undrain("cpu-0", "lifted"))
+    await bench.want_for(0.8, DELETE)
+    assert not bench.kube.actions
+    await asyncio.sleep(1)
+    assert bench.kube.actions == [DELETE]
 
 
 @on_bench
