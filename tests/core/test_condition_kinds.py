@@ -72,11 +72,9 @@ def _literal_pairs(tree: ast.AST) -> Iterator[tuple[ast.Constant, ast.Constant]]
                     pass
 
 
-@pytest.mark.parametrize(
-    "state", [{"IDLE"}, {"IDLE", "DRAIN"}, {"ALLOCATED"}, {"DOWN", "NOT_RESPONDING"}], ids=str
-)
-def test_the_conditions_of_each_state_are_in_the_table(state: set[str]) -> None:
-    states = frozenset(state)
+@pytest.mark.parametrize("state", ["IDLE", "IDLE+DRAIN", "ALLOCATED", "DOWN+NOT_RESPONDING"])
+def test_the_conditions_of_each_state_are_in_the_table(state: str) -> None:
+    states = frozenset(state.split("+"))
     for one in (*node_conditions(states, "fan"), *pod_conditions(states, "fan")):
         (kind,) = [kind for kind in CONDITIONS if covers(kind, one.type)]
         assert (one.status, one.reason) in [(it.status, it.reason) for it in kind.meanings]
