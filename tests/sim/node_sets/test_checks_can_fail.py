@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from sunk_sync.controller.mutual_exclusion import MutualExclusion
 from sunk_sync.core import decide, policy
 from sunk_sync.core.model.actions import SetFeatures
 from sunk_sync.core.model.config import Configuration
@@ -222,7 +223,7 @@ BROKEN: dict[str, Broken] = {
     ),
     "a Pod goes without a drain (N8)": ([(HOST, "part", _ends_any)], GROWS, {"undrained"}),
     "a Pod goes while the lift of an older drain is on its way (N7)": (
-        [(part, "_is_for_it", _yes)],
+        [(part, "_is_for_it", _yes), (MutualExclusion, "arrange", lambda *_, **__: None)],
         "a lift is on its way when its Pod is condemned", {"undrained"},
     ),
     "a drained Pod stays (N8)": ([(HOST, "part", _silent)], BUSY, {"N8"}),
