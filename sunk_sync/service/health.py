@@ -7,14 +7,7 @@ from collections.abc import Callable, Sequence
 
 from sunk_sync.controller.loop import Loop
 from sunk_sync.core.alarms import kept_jobs
-from sunk_sync.core.model.facts import (
-    NAMESPACES,
-    NEEDED,
-    NODE_SETS,
-    OTHER_PODS,
-    SOURCES,
-    Source,
-)
+from sunk_sync.core.model.facts import NEEDED, NODE_SETS, OTHER_PODS, SOURCES, Source
 from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.core.rules.cluster.selector import selects_too_little
 from sunk_sync.kube.read.selection import COLLECTIONS
@@ -70,14 +63,10 @@ class Health:
     def _sources(self) -> Sequence[Source]:
         """Return the sources that sunk-sync reads; jobs only if it schedules Pods."""
         assert self.reconciler is not None
-        chosen = self.reconciler.graph.configuration
-        read = {
-            OTHER_PODS: chosen.watch_all_pods,
-            NODE_SETS: chosen.node_sets,
-            NAMESPACES: chosen.reads_namespaces,
-        }
-        others = [source for source, is_read in read.items() if is_read]
-        return [*(one for one in SOURCES if chosen.scheduler or one != "jobs"), *others]
+        graph = self.reconciler.graph
+        schedules = graph.configuration.scheduler
+        always = [one for one in SOURCES if schedules or one != "jobs"]
+        return [*always, *graph.sources.optional]
 
     def _source(self, source: Source) -> Check:
         assert self.reconciler is not None

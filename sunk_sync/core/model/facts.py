@@ -310,7 +310,7 @@ class Observed(Struct, frozen=True, gc=False):
 
 
 class WriteEcho(Struct, frozen=True, gc=False):
-    """A row in the answer to a write that began at `asked_s`: it only updates a known row.
+    """A row in the answer to a write that began at `asked_s`. It updates a known row, or is `made`.
 
     The answer may be older than a listing in progress or than a deletion that sunk-sync knows.
     """
@@ -319,7 +319,7 @@ class WriteEcho(Struct, frozen=True, gc=False):
     order: float
     asked_s: float
     made: bool = False
-    """The write made the object, so the row may be a new one."""
+    """The write made the object, so the row may be new."""
 
 
 class Deleted(Struct, frozen=True, gc=False):

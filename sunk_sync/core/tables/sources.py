@@ -6,6 +6,7 @@ from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
     NAMESPACES,
     NEEDED,
+    NODE_SETS,
     OPTIONAL,
     OTHER_PODS,
     SOURCES,
@@ -22,10 +23,14 @@ class Sources:
         }
         chosen = {
             OTHER_PODS: configuration.watch_all_pods,
+            NODE_SETS: configuration.node_sets,
             NAMESPACES: configuration.reads_namespaces,
         }
-        more = [source for source, is_read in chosen.items() if is_read]
-        self._workloads_need = (*WORKLOADS_NEED, *more)
+        self.optional = tuple([source for source, is_read in chosen.items() if is_read])
+        """Optional sources that the settings ask for."""
+        self._workloads_need = (
+            *WORKLOADS_NEED, *(one for one in self.optional if one != NODE_SETS),
+        )  # fmt: skip
         self.refresh()
 
     def refresh(self) -> None:
