@@ -25,6 +25,7 @@ from sunk_sync.core.model.node_set import Requeueing, Topology
 from sunk_sync.core.model.node_set_actions import RequeueJobs
 from sunk_sync.core.model.node_set_answers import RequeueTried
 from sunk_sync.core.model.pod_spec import Offer
+from sunk_sync.core.model.timing import BINDING_S
 from sunk_sync.core.model.topology_file import AnswerTopology, TopologyReport
 from sunk_sync.core.model.user_policy import Namespace, NamespaceDefaults, Rules, UserPolicy
 from tests.core.checks import check_oracle
@@ -295,7 +296,7 @@ def a_read_shows_a_pod_unbound_after_a_binding_without_answer() -> None:
     core = two_hosts(POD, running(POD), running(POD, at=("n2",), job_id="9"))
     core.see(BindTried(POD.uid, "9", core.now))
     assert not core.cancels(POD)
-    core.now += 1
+    core.now += BINDING_S
     core.answer(POD, "yes")
     check(core)
     assert core.cancels(POD) == [("9", True)]

@@ -107,7 +107,7 @@ class Living(Protocol):
         """End it as SIGTERM does."""
 
     def unfinished(self) -> list[str]:
-        """Return the writes that are still wanted, without Events and reads."""
+        """Return the writes that are still wanted, and Events that wait for their turn."""
         ...
 
     def pending(self) -> list[str]:
@@ -206,12 +206,17 @@ class Life:
                 stream.close()
 
     def unfinished(self) -> list[str]:
-        """Return the writes that are still wanted, without Events and reads."""
+        """Return the writes that are still wanted, and Events that wait for their turn."""
         return [
             f"{spelled(key)} wants {want}: {one.verdict.because}"
             for key, one in self.parts.reconciler.standing.items()
             for want in one.verdict.wants
             if not isinstance(want, STANDING)
+        ] + [
+            f"{spelled(key)} has an Event to send: {state.action}"
+            for key in self.parts.reconciler.standing
+            for state in self.parts.outbox.states_of(key)
+            if isinstance(state.action, RecordEvent) and not state.answered
         ]
 
     def pending(self) -> list[str]:

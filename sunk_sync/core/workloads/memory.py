@@ -20,6 +20,7 @@ from sunk_sync.core.model.facts import (
     SubmitRefused,
 )
 from sunk_sync.core.model.keys import uids_of
+from sunk_sync.core.model.timing import BINDING_S
 from sunk_sync.core.translate.job_states import has_passed_prolog, is_live, is_placed
 from sunk_sync.core.views.parts import Tried
 from sunk_sync.core.workloads.index import WorkloadIndex
@@ -132,8 +133,13 @@ class WorkloadMemory:
         self.binds_tried[tried.uid] = Tried(tried.uid, job_ids, tried.given_up_s)
 
     def settle_bind(self, tried: Tried, get_result: GetResult) -> None:
-        """Settle the bindings of a Pod read as unbound or gone; else it must be read again."""
-        if get_result.found != "unknown" and get_result.asked_s > tried.given_up_s:
+        """Settle the bindings of a Pod read as gone, or as unbound when none can arrive any more.
+
+        Otherwise the Pod must be read again.
+        """
+        later = get_result.found != "unknown" and get_result.asked_s > tried.given_up_s
+        gone = get_result.found == "no" or get_result.uid != tried.uid
+        if later and (gone or get_result.asked_s >= tried.given_up_s + BINDING_S):
             del self.binds_tried[tried.uid]
         else:
             self.binds_tried[tried.uid] = replace(tried, asked_s=get_result.asked_s)
@@ -141,10 +147,11 @@ class WorkloadMemory:
     def settle_binds(self, *, listed_s: float) -> list[str]:
         """Return workloads whose bindings without an answer are settled by now.
 
-        Only a request about all Pods, sent after the binding was given up, settles it: a watch may
-        lag.
+        Only a request about all Pods, sent when the binding can no longer arrive, settles it: a
+        watch may lag.
         """
-        uids = [uid for uid, one in self.binds_tried.items() if one.given_up_s < listed_s]
+        arrived_s = listed_s - BINDING_S
+        uids = [uid for uid, one in self.binds_tried.items() if one.given_up_s < arrived_s]
         for uid in uids:
             del self.binds_tried[uid]
         return [self._index.key_of_uid[uid] for uid in uids if uid in self._index.key_of_uid]

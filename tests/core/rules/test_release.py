@@ -17,6 +17,7 @@ from sunk_sync.core.model.calls import JobNotice
 from sunk_sync.core.model.event_kinds import EVENT_REPLACED
 from sunk_sync.core.model.facts import BindTried, GetResult, Job, Observed, Pod
 from sunk_sync.core.model.keys import workload_key
+from sunk_sync.core.model.timing import BINDING_S
 from sunk_sync.core.model.verdict import Verdict
 from tests.kit.build import (
     BOUND,
@@ -125,13 +126,29 @@ def test_a_job_is_not_replaced_while_its_pod_may_be_bound_P14() -> None:
     assert want == GetObject("Pod", "ns", "p1", core.now)
     core.see_listing("pods", POD)
     assert not core.cancels(POD)
-    core.see(*listing("pods", POD, begun_s=core.now + 1))
+    core.see(*listing("pods", POD, begun_s=core.now + BINDING_S))
+    assert not core.cancels(POD)
+    core.see(*listing("pods", POD, begun_s=core.now + BINDING_S + 1))
     assert core.cancels(POD) == [("7", True)]
     assert not core.graph.workloads.memory.binds_tried
 
 
-@pytest.mark.parametrize(("found", "uid"), [("yes", "uid-p1"), ("yes", "another"), ("no", "")])
-def test_a_pod_that_was_read_unbound_lets_its_job_be_replaced_P14(found: Any, uid: str) -> None:
+def test_a_binding_without_an_answer_can_arrive_after_the_pod_was_read_unbound_P14() -> None:
+    """Simulator, seed 9430985: the job was cancelled, and then the Pod was bound to its host."""
+    core = two_hosts(POD, running(POD))
+    core.see(BindTried(POD.uid, "7", core.now), node("kn1", ready="False"))
+    core.wait(BINDING_S - 1)
+    core.answer(POD, "yes", POD.uid)
+    core.wait(1)
+    assert core.workload_wants(POD) == []
+    core.wait(1)
+    assert kinds(core, running(POD)) == [GetObject]
+    core.answer(POD, "yes", POD.uid)
+    assert core.cancels(POD) == [("7", True)]
+
+
+@pytest.mark.parametrize(("found", "uid"), [("yes", "another"), ("no", "")])
+def test_the_job_of_a_pod_that_is_gone_is_replaced_P14(found: Any, uid: str) -> None:
     """A read that was asked for earlier, or that failed, proves nothing: sunk-sync reads again."""
     core = two_hosts(POD, running(POD))
     tried_s = core.now
@@ -245,7 +262,7 @@ def test_the_job_to_which_the_pod_may_be_bound_stays_until_the_pod_was_read_P29(
 
 def test_of_two_running_jobs_the_first_stays_once_the_pod_was_read_unbound_P29() -> None:
     core = twins(tried="9")
-    core.now += 1
+    core.now += BINDING_S
     core.answer(POD, "yes")
     assert core.cancels(POD) == [("9", True)]
 
