@@ -214,10 +214,19 @@ class Checks:
             self._cordoned_by_others.discard(name)
 
     def _check_drained(self, pod: Object) -> None:
-        """S6: drained=true follows a read that shows DRAIN without a job."""
+        """S6: drained=true follows a read that shows DRAIN without a job.
+
+        The Pod may have claimed another Slurm node when the write was sent.
+        """
         if self._present is None:
             return
-        reads = self._reads[self._present.process.number].slurm[words.claimed_by(pod)]
+        slurm = self._reads[self._present.process.number].slurm
+        metadata = pod["metadata"]
+        its = (metadata["namespace"], metadata["name"], metadata["uid"])
+        claimed = {words.claimed_by(pod)} | {
+            name for name, pods in self._pods.items() if its in pods
+        }
+        reads = [one for name in claimed for one in slurm[name]]
         sent_s = self._present.sent_s
         known = [one for one in reads if one.taken_s <= sent_s]
         fresh = [one for one in known if one.served_s >= sent_s - FRESH_S] or known[-1:]
