@@ -5,6 +5,22 @@
 {{- $names | sortAlpha | join "," -}}
 {{- end }}
 
+{{/* Namespace of the NodeSet of a definition: (list root definition) */}}
+{{- define "sunk-sync.nodeSetNamespace" -}}
+{{- default (include "sunk-sync.slurmdNamespaces" (index . 0) | splitList "," | first) (index . 1).namespace -}}
+{{- end }}
+
+{{/* Those that the API server has already, by commas. Helm 3 does not compare them with the values. */}}
+{{- define "sunk-sync.existingNodeSets" -}}
+{{- $names := list -}}
+{{- range $name := compact (splitList "," (include "sunk-sync.nodeSetNames" .)) -}}
+{{- $given := dict -}}
+{{- include "sunk-sync.inherit" (list $.Values.compute.nodes $name list $given) -}}
+{{- if lookup "sunk-sync.dev/v1alpha1" "NodeSet" (include "sunk-sync.nodeSetNamespace" (list $ $given)) $name }}{{ $names = append $names $name }}{{ end -}}
+{{- end -}}
+{{- join "," $names -}}
+{{- end }}
+
 {{/* Fields of SUNK or of a NodeSet that a definition does not take, and what to use instead. */}}
 {{- define "sunk-sync.definitionInstead" -}}
 config: write weight, cpus, memory, reserved and extraConf into its spec
