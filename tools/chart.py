@@ -4,8 +4,8 @@
 - `values.schema.json`: its definition of `settings`, from `sunk_sync/settings/model.py`
 - `templates/_annotations.tpl`: the CEL of the admission policy, by `tools/admission.py`
 - `files/`: the scripts of the gate, from deploy/slurm
-- `README.md`: the tables of values, from the comments in `values.yaml` and, for `compute.nodes`, from
-  the descriptions in `values.schema.json`
+- `README.md`: the table of values, from the comments in `values.yaml`; the table of the fields of
+  `compute.nodes`, from their descriptions in `values.schema.json`
 
 `tools/manifests.py` then renders deploy/manifests.
 """

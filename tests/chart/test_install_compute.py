@@ -124,9 +124,24 @@ def test_uninstall_leaves_node_sets_and_the_next_installation_names_them(
 def test_without_keep_helm_deletes_and_the_finalizer_holds_the_node_set(
     installed: Helm, kube: KubeServer
 ) -> None:
-    """Uninstall does not wait for it: sunk-sync goes at the same time, and would drain nothing."""
+    """Its slurmd Pods stay too: sunk-sync goes at the same time, and drains nothing."""
+    kube.rest.call("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", slurmd_pod_of(stored(kube)))
     assert "compute.keep is false" in command(installed, "upgrade", values=values(keep=False))
     command(installed, "uninstall")
     metadata = stored(kube)["metadata"]
     assert metadata["finalizers"] == [FINALIZER]
     assert "deletionTimestamp" in metadata
+    wait = ("wait", "-n", NAMESPACE, "--for=delete", "pod/gpu-n1")
+    with pytest.raises(BedError, match="timed out waiting"):
+        kube.kubectl(*wait, "--timeout=3s")
+    node_sets.clear(kube)
+    kube.kubectl(*wait, "--timeout=60s")
+
+
+def slurmd_pod_of(node_set: Any) -> Any:
+    """Return a Pod that the garbage collector of Kubernetes deletes when its owner is gone."""
+    owner = {"apiVersion": node_set["apiVersion"], "kind": "NodeSet", "controller": True}
+    owner |= {field: node_set["metadata"][field] for field in ("name", "uid")}
+    spec = node_set["spec"]["template"]["spec"]
+    metadata = {"name": "gpu-n1", "ownerReferences": [owner]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
