@@ -4,7 +4,8 @@
 - `values.schema.json`: its definition of `settings`, from `sunk_sync/settings/model.py`
 - `templates/_annotations.tpl`: the CEL of the admission policy, by `tools/admission.py`
 - `files/`: the scripts of the gate, from deploy/slurm
-- `README.md`: the table of values, from the comments in `values.yaml`
+- `README.md`: the table of values, from the comments in `values.yaml`; the table of the fields of
+  `compute.nodes`, from their descriptions in `values.schema.json`
 
 `tools/manifests.py` then renders deploy/manifests.
 """
@@ -148,7 +149,7 @@ helm upgrade --install sunk-sync deploy/helm/sunk-sync -n slurm \\
 [deploy/README.md](../../README.md) describes Secrets, upgrades and what `helm uninstall` leaves.
 `values.schema.json` refuses unknown keys and wrong types before anything is installed. Values with
 the names of SUNK's chart have the same meaning: `syncer.enabled`, `scheduler.enabled`,
-`scheduler.name`, `scheduler.scope.type`, `scheduler.scope.namespaces`.
+`scheduler.name`, `scheduler.scope.type`, `scheduler.scope.namespaces`, `compute.nodes`.
 
 | values | permissions |
 |---|---|
@@ -164,6 +165,16 @@ the names of SUNK's chart have the same meaning: `syncer.enabled`, `scheduler.en
 
 [docs/reference.md](../../../docs/reference.md#permissions) has the reason for each verb.
 """
+
+
+DEFINITIONS = """\
+### `compute.nodes.NAME`
+
+A definition may name others that it inherits from. Any other field is refused; for those of SUNK
+that have no counterpart, helm says what to use instead.
+
+| field | meaning |
+|---|---|"""
 
 
 class Value:
@@ -219,7 +230,17 @@ def readme() -> str:
         rows += [f"## {title}\n", "| value | default | meaning |", "|---|---|---|"]
         rows += [f"| `{one.path}` | {_shown(one.default)} | {_cell(one.text)} |" for one in section]
         rows.append("")
+        if any(one.path == "compute.nodes" for one in section):
+            rows += [DEFINITIONS, *definition_fields(), ""]
     return "\n".join(rows).rstrip() + "\n"
+
+
+def definition_fields() -> Iterator[str]:
+    """Yield a row for each field of `compute.nodes.NAME`, from its description in the schema."""
+    text = (CHART / "values.schema.json").read_text(encoding="utf-8")
+    for name, field in json.loads(text)["definitions"]["computeNode"]["properties"].items():
+        if isinstance(field, dict):  # `true`: helm says what to use instead
+            yield f"| `{name}` | {_cell(field['description'])} |"
 
 
 def _shown(default: object) -> str:

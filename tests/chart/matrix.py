@@ -40,6 +40,15 @@ MATRIX: dict[str, Values] = {
         "nodesets": {"enabled": True, "crd": {"create": False}},
         "scheduler": {"enabled": False},
     },
+    "NodeSets of the chart": {
+        "nodesets": {"enabled": True},
+        "compute": {
+            "nodes": {
+                "base": {"image": "r.example/slurmd:26.05", "args": ["-D"]},
+                "cpu": {"enabled": True, "definitions": ["base"], "replicas": 2},
+            }
+        },
+    },
     "the kind alone": {"nodesets": {"enabled": False, "crd": {"create": True}}},
     "all Pods": {"scheduler": {"watchAllPods": True}},
     "all Pods, cluster scope": {"scheduler": {"watchAllPods": True, "scope": {"type": "cluster"}}},

@@ -9,6 +9,11 @@ from tests.real.testbed.errors import BedError
 
 pytestmark = pytest.mark.real
 
+
+def compute(**nodes: Any) -> Values:
+    return {"nodesets": {"enabled": True}, "compute": {"nodes": nodes}}
+
+
 BAD: dict[str, tuple[Values, str]] = {
     "unknown key": ({"replicas": 3}, "at '': additional properties 'replicas' not allowed"),
     "misspelt key": (
@@ -118,6 +123,58 @@ BAD: dict[str, tuple[Values, str]] = {
     "text for the kind": (
         {"nodesets": {"crd": {"create": "yes"}}},
         "at '/nodesets/crd/create': got string, want boolean",
+    ),
+    "NodeSets without the component": (
+        {"compute": {"nodes": {"cpu": {"enabled": True}}}},
+        "compute.nodes has definitions and nodesets.enabled is false: ",
+    ),
+    "unknown value of compute": (
+        {"compute": {"ssh": {}}},
+        "at '/compute': additional properties 'ssh' not allowed",
+    ),
+    "unknown field of a definition": (
+        compute(cpu={"enabled": True, "replica": 2}),
+        "at '/compute/nodes/cpu': additional properties 'replica' not allowed",
+    ),
+    "field of SUNK without a counterpart": (
+        compute(cpu={"enabled": True, "s6": {}}),
+        "compute.nodes.cpu.s6 is not a value of this chart: run the services in the image, or in",
+    ),
+    "field of the NodeSet in the wrong place": (
+        compute(cpu={"enabled": True, "weight": 3}),
+        "compute.nodes.cpu.weight is not a value of this chart: it is a field of the NodeSet, so",
+    ),
+    "wrong GPUs": (
+        compute(gpu={"enabled": True, "gresGpu": "gpu:h100:8"}),
+        "at '/compute/nodes/gpu/gresGpu': 'gpu:h100:8' does not match pattern",
+    ),
+    "no label": (
+        compute(cpu={"enabled": True, "dynamicFeatures": {"rack": "r"}}),
+        "at '/compute/nodes/cpu/dynamicFeatures/rack': got string, want object",
+    ),
+    "no name of a NodeSet": (
+        compute(Cpu_1={"enabled": True}),
+        "at '/compute/nodes': additional properties 'Cpu_1' not allowed",
+    ),
+    "image without a repository": (
+        compute(cpu={"enabled": True, "image": {"tag": "1"}}),
+        "compute.nodes: an image needs a repository.",
+    ),
+    "forgotten definition": (
+        compute(base={"replicas": 1}, cpu={"enabled": True}),
+        "compute.nodes.base is not enabled, and no other definition names it: ",
+    ),
+    "unknown definition": (
+        compute(cpu={"enabled": True, "definitions": ["base"]}),
+        "compute.nodes.cpu names the definition base, which compute.nodes does not have.",
+    ),
+    "definitions in a circle": (
+        compute(a={"enabled": True, "definitions": ["b"]}, b={"definitions": ["a"]}),
+        "compute.nodes: the definitions a, b, a name each other in a circle.",
+    ),
+    "NodeSet in another namespace": (
+        compute(cpu={"enabled": True, "namespace": "team-a"}),
+        "compute.nodes.cpu.namespace is team-a, and sunk-sync reads NodeSets only in slurm: ",
     ),
     "two monitors": (
         {"metrics": {"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}}},

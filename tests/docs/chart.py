@@ -11,7 +11,7 @@ from tests.docs.pages import ROOT
 VALUES: dict[str, Any] = yaml.safe_load(
     (ROOT / "deploy" / "helm" / "sunk-sync" / "values.yaml").read_text()
 )
-FREE = {"userPolicy", "labels", "annotations"}
+FREE = {"userPolicy", "labels", "annotations", "nodes"}
 """Values whose keys the user chooses."""
 
 
