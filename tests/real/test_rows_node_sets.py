@@ -263,7 +263,9 @@ def lost_records_cost_one_pod(farm: Farm, before: dict[str, str]) -> None:
     assert held["level"] == "warning"
     why = "more than 1 Pods a minute lost their records"
     assert all(why in explained(farm, "host", name) for name in kept(farm, before))
-    assert len(farm.events("SlurmNodeNotRegistered")) == 3
+    assert len(farm.events("SlurmNodeNotRegistered")) == 1
+    conditions = {one["type"]: one["message"] for one in farm.status()["conditions"]}
+    assert conditions["Held"].startswith("2 Pods wait to be made anew")
 
 
 def kept(farm: Farm, before: dict[str, str]) -> set[str]:

@@ -30,6 +30,9 @@ NEVER = float("-inf")
 
 
 class NodeSetIndex:
+    held: Set[str] = NOTHING
+    """Keys of Pods whose deletion the breaker holds (N5)."""
+
     def __init__(self, tables: Mapping[Source, Table[Any]], configuration: Configuration) -> None:
         self._configuration = configuration
         self.tables = tables
@@ -253,6 +256,13 @@ class NodeSetIndex:
         key = self._by_uid.get(pod.owner)
         if key is not None:
             self.failures.note(key, pod.name, why=pod.failed, now=now)
+
+    def deletions_held(self, pods: Sequence[str]) -> set[Key]:
+        """Note which deletions the breaker holds now; return the NodeSets that this concerns."""
+        before, self.held = self.held, frozenset(pods)
+        rows = [self.slurmd_pods.get(key) for key in before ^ self.held]
+        owners = {row.owner for row in rows if row is not None}
+        return {node_set_key(self._by_uid[uid]) for uid in owners if uid in self._by_uid}
 
     def answered(self, answer: NodeSetAnswer, *, now: float) -> set[Key]:
         """Note what became of a write; return the keys that this concerns."""
