@@ -2,7 +2,7 @@
 
 from sunk_sync.core.model.facts import SlurmdPod, SlurmNode
 from sunk_sync.core.model.node_set import NodeSet, Plan
-from sunk_sync.core.model.node_set_answers import RequeueTried
+from sunk_sync.core.model.node_set_answers import ControllerAge, RequeueTried
 from sunk_sync.core.node_sets.index import NodeSetIndex
 from sunk_sync.core.node_sets.topology_plan import TopologyPlan
 from sunk_sync.core.tables.claims import Claims, pod_key
@@ -78,6 +78,9 @@ class NodeSetSnapshots:
             requeueing=spec.requeueing,
             lock=spec.lock,
         )
+
+    def controller(self) -> ControllerAge | None:
+        return self._index.controller
 
     def requeued(self, name: str) -> RequeueTried | None:
         return self._index.requeued.get(name)

@@ -9,17 +9,25 @@ from sunk_sync.core.model.actions import RecordEvent
 from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.facts import Confirmed, SlurmdPod
 from sunk_sync.core.model.node_set_actions import RemakePod, SetStatus
+from sunk_sync.core.model.node_set_answers import ControllerAge
 from tests.kit.build import BOUND, Core, deleted, node
 from tests.kit.node_sets import node_set, record, set_pod, status, wants
+
+OLD_S = 1000.0
+
+
+def polled(core: Core, *, started_s: float | None = None) -> None:
+    """Let a second pass, then read Slurm, which shows no change, and since when slurmctld runs."""
+    core.now += 1.0
+    since_s = core.now - OLD_S if started_s is None else started_s
+    core.see(ControllerAge(core.now, core.now - since_s), Confirmed("slurm_nodes", core.now))
 
 
 def vanished(seconds: float, **fields: Any) -> Core:
     core = Core(node_set(1), node("kcpu-0"), set_pod(0, **fields), record(0))
     core.see(deleted("slurm_nodes", record(0)))
     for _ in range(int(seconds)):
-        core.now += 1.0
-        core.see(Confirmed("slurm_nodes", core.now))
-        core.settle()
+        polled(core)
     return core
 
 
@@ -40,9 +48,85 @@ def test_a_pod_on_whose_node_a_workload_pod_stands_is_not_made_anew_N3() -> None
     core = vanished(10)
     core.see(replace(BOUND, node_name="kcpu-0"))
     for _ in range(30):
-        core.wait(1.0)
-        core.see(Confirmed("slurm_nodes", core.now))
+        polled(core)
     assert not core.wants("cpu-0", RemakePod)
+
+
+def remade_after_s(core: Core, started_s: float) -> float:
+    """Poll slurmctld, which started then; return when the Pod is to be made anew, from now."""
+    begun_s = core.now
+    while not core.wants("cpu-0", RemakePod):
+        polled(core, started_s=started_s)
+        assert core.now < begun_s + 300
+    return core.now - begun_s
+
+
+@pytest.mark.parametrize(
+    ("started_ago_s", "goes_after_s"),
+    [(0.0, 60.0), (20.0, 40.0), (44.0, 16.0), (50.0, 15.0), (5000.0, 15.0)],
+)
+def test_no_pod_is_made_anew_in_the_first_minute_of_slurmctld_N3(
+    started_ago_s: float, goes_after_s: float
+) -> None:
+    core = vanished(0)
+    assert remade_after_s(core, core.now - started_ago_s) == pytest.approx(goes_after_s, abs=1)
+
+
+def test_a_start_of_slurmctld_withdraws_what_the_breaker_held_N3_N5(many_vanished: Core) -> None:
+    assert held(many_vanished)
+    names = [pod.name for pod in FIFTY_PODS]
+    polled(many_vanished, started_s=many_vanished.now)
+    assert not held(many_vanished)
+    assert not any(many_vanished.wants(name, RemakePod) for name in names)
+    assert "started less than a minute ago" in many_vanished.verdict("cpu-0").because
+
+
+@pytest.mark.parametrize("age_s", [None, 5000.0], ids=["never read", "read before the listing"])
+def test_no_pod_is_made_anew_while_the_age_of_slurmctld_is_unknown_N3(
+    age_s: float | None,
+) -> None:
+    """Another slurmctld may have answered the listing, or GET /diag fails."""
+    core = Core(node_set(1), node("kcpu-0"), set_pod(0))
+    if age_s is not None:
+        core.see(ControllerAge(core.now, age_s))
+    for _ in range(100):
+        core.now += 1.0
+        core.confirm("slurm_nodes")
+    assert not core.wants("cpu-0", RemakePod)
+    assert "GET /diag" in core.verdict("cpu-0").because
+
+
+@pytest.mark.parametrize(
+    ("rows", "asks"),
+    [
+        ([set_pod(0)], True),
+        ([set_pod(0), record(0)], False),
+        ([set_pod(0, ready=False)], False),
+        ([set_pod(0, owner="")], False),
+        ([set_pod(0, ready=False), set_pod(1), record(1)], False),
+        ([set_pod(0, ready=False), set_pod(1)], True),
+    ],
+    ids=[
+        "no record",
+        "it has its record",
+        "it starts",
+        "not of a NodeSet",
+        "one starts, one is registered",
+        "one starts, one is ready",
+    ],
+)
+def test_the_age_of_slurmctld_is_asked_for_only_while_a_ready_pod_has_no_record_N3(
+    rows: list[Any], asks: bool
+) -> None:
+    core = Core(node_set(2), *rows)
+    of = core.graph.node_sets.registrations
+    assert of.is_ready_pod_without_record() == asks
+    for row in [one for one in rows if isinstance(one, SlurmdPod)]:
+        core.see(replace(row, ready=not row.ready))
+        core.see(row)
+        assert of.is_ready_pod_without_record() == asks
+        core.see(deleted("slurmd_pods", row))
+    assert not of.is_ready_pod_without_record()
 
 
 FIFTY = node_set(50)
@@ -54,9 +138,7 @@ def many_vanished() -> Core:
     """Fifty Pods have no record, and five may go in a minute."""
     core = Core(FIFTY, *FIFTY_PODS, max_drains_per_minute=5)
     for _ in range(20):
-        core.now += 1.0
-        core.see(Confirmed("slurm_nodes", core.now))
-        core.settle()
+        polled(core)
     return core
 
 
@@ -117,7 +199,9 @@ def test_the_condition_held_goes_with_what_is_held_N5(
 def test_held_deletions_go_slowly_after_a_second_listing_and_the_number_falls_N5(
     many_vanished: Core,
 ) -> None:
-    many_vanished.see_listing("slurm_nodes", after_s=61.0)
+    many_vanished.now += 61.0
+    many_vanished.see(ControllerAge(many_vanished.now, OLD_S))
+    many_vanished.see_listing("slurm_nodes")
     many_vanished.wait(2.0)
     (shown,) = held(many_vanished)
     assert shown.message.startswith("40 Pods")
