@@ -1,4 +1,4 @@
-"""Writes that must not be in flight together, and bindings whose result is in doubt."""
+"""Writes that must not be in flight together, and writes whose result is in doubt."""
 
 from sunk_sync.controller.slots import Slot, Slots
 from sunk_sync.core.model.actions import (
@@ -8,7 +8,7 @@ from sunk_sync.core.model.actions import (
     SubmitJob,
 )
 from sunk_sync.core.model.lock_actions import AnswerLock
-from sunk_sync.core.model.node_set_actions import DeletePod
+from sunk_sync.core.model.node_set_actions import CreatePod, DeletePod
 
 
 class MutualExclusion:
@@ -20,6 +20,8 @@ class MutualExclusion:
         """Key → the last submission for it."""
         self._binds: dict[str, list[Slot]] = {}
         """Slurm node → the bindings to it that are in flight or in doubt."""
+        self._dropped: dict[str, list[Slot]] = {}
+        """UID of a NodeSet → creations of Pods that are not desired any more and may still come."""
 
     def arrange(self, slot: Slot, action: Action, *, now: float) -> None:
         """Name the slots that this write must wait for."""
@@ -32,6 +34,11 @@ class MutualExclusion:
                 slot.after = tuple(self._bindings(action.slurm_node, now=now))
             case AnswerGate():
                 slot.after = ()
+            case CreatePod():
+                # A lower name got free while another Pod was on its way: whether both are needed
+                # shows when that one is made (N1).
+                others = self._late_creations(action.reference.uid, now=now)
+                slot.after = tuple(one for one in others if one is not slot)
             case DeletePod():
                 # The drain may be lifted at this moment, and a job may start (N8). The Pod of a
                 # NodeSet has the name of its Slurm node.
@@ -40,6 +47,13 @@ class MutualExclusion:
                 # A job must not start on a Node that is being unlocked (L3).
                 lock = ("Node", "", action.node_name, "lock")
                 slot.after = (self._slots.of(lock),) if action.node_name else ()
+
+    def drop(self, slot: Slot, *, now: float) -> None:
+        """Note a creation that is not desired any more while it has no answer."""
+        action = slot.in_flight or slot.sent
+        if isinstance(action, CreatePod) and (slot.in_flight or slot.attempts):
+            uid = action.reference.uid
+            self._dropped[uid] = [*self._late_creations(uid, now=now), slot]
 
     def forget(self, slot: Slot) -> None:
         if self._submits.get(slot.key) is slot:
@@ -63,10 +77,23 @@ class MutualExclusion:
         if earlier is not slot and earlier.in_flight is not None:
             slot.behind, earlier.behind = (earlier,), (slot,)
 
+    def _late_creations(self, uid: str, *, now: float) -> list[Slot]:
+        """Return creations that may still make a Pod that the NodeSet does not choose any more."""
+        slots = self._dropped.pop(uid, [])
+        may = [one for one in slots if one.desired is None and _may_come(one, now)]
+        if may:
+            self._dropped[uid] = may
+        return may
+
     def _bindings(self, slurm_node: str, *, now: float) -> list[Slot]:
         """Return the bindings that may still bring a Pod to this host: no job starts there (L7)."""
         slots = self._binds.pop(slurm_node, [])
-        may = [one for one in slots if one.desired or one.in_flight or one.doubt_until_s > now]
+        may = [one for one in slots if _may_come(one, now)]
         if may:
             self._binds[slurm_node] = may
         return may
+
+
+def _may_come(slot: Slot, now: float) -> bool:
+    """Return whether its write may still take effect, or may yet be sent."""
+    return bool(slot.desired or slot.in_flight or slot.doubt_until_s > now)

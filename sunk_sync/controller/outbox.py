@@ -121,7 +121,7 @@ class Outbox:
         targets = tuple(target_of(action) for action in wants)
         for target in before:
             if target not in targets:
-                self._drop(target, key=key)
+                self._drop(target, key=key, now=now)
         for target, action in zip(targets, wants, strict=True):
             self._set(target, action, key=key, because=because, now=now)
         if targets:
@@ -172,7 +172,7 @@ class Outbox:
         if slot.open() and (changed or not slot.queued):
             self._work_queue(action).add(slot, now=now)
 
-    def _drop(self, target: Target, *, key: tuple[str, str]) -> None:
+    def _drop(self, target: Target, *, key: tuple[str, str], now: float) -> None:
         """End the key's desired write of a target, unless another key took the target over.
 
         A later sweep removes the slot.
@@ -180,6 +180,7 @@ class Outbox:
         slot = self._slots.get(target)
         if slot is None or slot.key != key:
             return
+        self._mutual_exclusion.drop(slot, now=now)
         slot.desired = slot.settled = slot.ask_again_s = None
 
     def sweep(self) -> None:

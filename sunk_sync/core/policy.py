@@ -14,12 +14,13 @@ from sunk_sync.core.model.actions import (
     SubmitJob,
     traits_of,
 )
-from sunk_sync.core.model.event_kinds import EVENT_END_HELD, EVENT_PAUSED
+from sunk_sync.core.model.event_kinds import EVENT_END_HELD, EVENT_NOT_REGISTERED, EVENT_PAUSED
 from sunk_sync.core.model.facts import Holding
 from sunk_sync.core.model.keys import Key
 from sunk_sync.core.model.names import MANAGER_RETIRE
 from sunk_sync.core.model.node_set_actions import Condemn, CreatePod, RemakePod
 from sunk_sync.core.model.verdict import Kept, Screened, Verdict
+from sunk_sync.core.tables.claims import pod_key
 
 NONE_HELD = Holding(0, 0.0)
 MINUTE_S = 60.0
@@ -109,6 +110,8 @@ class HeldEvents:
 class Policy:
     def __init__(self) -> None:
         self.breaker = Breaker()
+        self._remakes: dict[str, str] = {}
+        """Slurm node → its Pod of a NodeSet, whose deletion the breaker holds."""
         self.ends = Breaker()
         """Breaker for workloads whose Pods end for a failed node or a missing job (P31)."""
         self.held_events = HeldEvents()
@@ -119,10 +122,10 @@ class Policy:
         if key[0] == "workload":
             return self._screen_workload(graph, key[1], wants, now=now)
         if not wants:
-            self.breaker.withdraw(key[1])
+            self._withdraw(key[1])
             return NOTHING_WANTED
         if not _rests_on_absence(wants):
-            self.breaker.withdraw(key[1])
+            self._withdraw(key[1])
             if _all_may(graph) and (key[0] != "nodeset" or graph.sources.node_sets_live):
                 return Screened(wants)
         kept = [self._keep(graph, action, now) for action in wants]
@@ -132,6 +135,10 @@ class Policy:
             tuple(action for action, keep in zip(wants, kept, strict=True) if keep is None),
             tuple(keep for keep in kept if keep is not None),
         )
+
+    def _withdraw(self, slurm_node: str) -> None:
+        self.breaker.withdraw(slurm_node)
+        self._remakes.pop(slurm_node, None)
 
     def _screen_workload(
         self, graph: Graph, workload: str, wants: tuple[Action, ...], *, now: float
@@ -176,7 +183,8 @@ class Policy:
         drains, ends = self.breaker.held, self.ends.held
         if not (drains or ends):
             return NONE_HELD
-        return Holding(len(drains), _since_s(drains), len(ends), _since_s(ends))
+        pods = tuple(self._remakes.values())
+        return Holding(len(drains), _since_s(drains), len(ends), _since_s(ends), pods)
 
     def _keep(self, graph: Graph, action: Action, now: float) -> Kept | None:
         if traits_of(action).reads:
@@ -188,11 +196,14 @@ class Policy:
             return self._break(graph, action, now)
         if isinstance(action, RemakePod):
             return self._break_end(graph, action, now)
+        if isinstance(action, RecordEvent) and action.event is EVENT_NOT_REGISTERED:
+            return self._with_its_end(action)
         return None
 
     def _break(self, graph: Graph, action: Drain, now: float) -> Kept | None:
         listed_s = min(graph.nodes.listed_s, graph.slurmd_pods.listed_s)
         limit = drain_limit(graph)
+        self._remakes.pop(action.slurm_node, None)
         if self.breaker.admit(action.slurm_node, limit=limit, listed_s=listed_s, now=now):
             return None
         why = f"more than {limit} such drains a minute: held until a second listing agrees"
@@ -201,10 +212,19 @@ class Policy:
     def _break_end(self, graph: Graph, action: RemakePod, now: float) -> Kept | None:
         """Limit the deletions of slurmd Pods whose records vanished (N5)."""
         listed_s, limit = graph.slurm_nodes.listed_s, drain_limit(graph)
-        if self.breaker.admit(action.reference.name, limit=limit, listed_s=listed_s, now=now):
+        of = action.reference
+        if self.breaker.admit(of.name, limit=limit, listed_s=listed_s, now=now):
+            self._remakes.pop(of.name, None)
             return None
+        self._remakes[of.name] = pod_key(of.namespace, of.name)
         why = f"more than {limit} Pods a minute lost their records: held until a second listing"
         return Kept(action, why, self.breaker.again_s(now))
+
+    def _with_its_end(self, action: RecordEvent) -> Kept | None:
+        """The Event that a Pod is made anew waits like the deletion, which stands before it."""
+        if action.reference.name not in self._remakes:
+            return None
+        return Kept(action, "held as the deletion of the Pod")
 
 
 def drain_limit(graph: Graph) -> int:

@@ -142,7 +142,7 @@ class Parts:
             for source, each in selections.items()
         }
         self._nodes = selections["nodes"].decoder
-        self._poll = NodePoll(slurm, self._tell, timing=self._timing(settings), time=_time(ambient))
+        self._poll = self._poll_of_nodes(settings, ambient)
         job_owners = JobOwners(self._is_ours)
         self._job_poll = self._poll_of_jobs(settings, job_owners, ambient)
         self.reasons = JobReasons(slurm, job_owners=job_owners, time=_time(ambient))
@@ -171,6 +171,15 @@ class Parts:
             self.leading.set()
             return None
         return PassOn(self._stands_by, replica.leader)
+
+    def _poll_of_nodes(self, settings: Settings, ambient: Ambient) -> NodePoll:
+        return NodePoll(
+            self._slurm,
+            self._tell,
+            timing=self._timing(settings),
+            time=_time(ambient),
+            asks_age=self.graph.node_sets.registrations.is_ready_pod_without_record,
+        )
 
     def _poll_of_jobs(self, settings: Settings, job_owners: JobOwners, ambient: Ambient) -> JobPoll:
         timing = self._timing(settings)

@@ -7,19 +7,27 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.controller.outbox import PUSH_LIMIT_S
+from sunk_sync.controller.workqueue import Limits
 from sunk_sync.core.model.actions import Action, AnswerGate, Bind, Undrain
-from sunk_sync.core.model.facts import Attempt, BindTried, Reference
+from sunk_sync.core.model.facts import Attempt, BindTried, Reference, reference_of
 from sunk_sync.core.model.lock_actions import AnswerLock, Unlock
-from sunk_sync.core.model.node_set_actions import DeletePod
+from sunk_sync.core.model.node_set_actions import CreatePod, DeletePod
 from sunk_sync.core.model.outcomes import Done, Outcome, Unsure
 from sunk_sync.core.model.timing import BINDING_S
 from tests.kit.build import identity, pod
-from tests.kit.outbox import CANCEL, OTHER, SUBMIT, Bench, on_bench, unsure
+from tests.kit.clock import in_virtual_time
+from tests.kit.node_sets import node_set, plan
+from tests.kit.outbox import CANCEL, OTHER, SUBMIT, Bench, on_bench, refused, unsure
 
 BIND = Bind(Reference("Pod", "ns", "p1", "u1"), "kn1", "7", "n1")
 NODE = Reference("Node", "", "kn1", "u1")
 LOCKED = AnswerLock(call=1, slurm_node="n1", node_name="kn1", go=True)
 DELETE = DeletePod(Reference("Pod", "slurm", "cpu-0", "u1"), "scale-in", drained=True)
+GROWING = node_set(3)
+CPU_0, CPU_2, CPU_3 = (
+    CreatePod(reference_of(GROWING), f"cpu-{number}", GROWING, plan(GROWING))
+    for number in (0, 2, 3)
+)
 GO = AnswerGate(call=1, slurm_node="n1", go=True, why="")
 
 
@@ -65,6 +73,41 @@ async def test_no_pod_is_deleted_while_the_drain_of_its_slurm_node_is_lifted_N8(
     assert not bench.kube.actions
     await asyncio.sleep(1)
     assert bench.kube.actions == [DELETE]
+
+
+@pytest.mark.parametrize(
+    ("answer", "waits_s"), [(Done, 3.0), (refused, 3.0), (unsure, 3.0 + BINDING_S)]
+)
+@on_bench
+async def test_a_lower_name_that_gets_free_waits_for_the_pod_that_is_on_its_way_N1(
+    bench: Bench, answer: Callable[[Action], Outcome], waits_s: float
+) -> None:
+    """Simulator 9305826: both were made, and one Pod was too many."""
+    bench.kube.seconds = 3
+    bench.kube.answers = [answer]
+    await bench.want_for(0.1, CPU_2)
+    await bench.want_for(waits_s + 0.1, CPU_0)
+    assert bench.kube.actions == [CPU_2, CPU_0]
+    assert waits_s <= bench.kube.times[1] < waits_s + 0.1
+
+
+@on_bench
+async def test_a_lower_name_is_not_made_if_the_pod_on_its_way_was_enough_N1(bench: Bench) -> None:
+    """The loop takes the answer in some milliseconds later."""
+    bench.kube.seconds = 3
+    await bench.want_for(0.1, CPU_2)
+    await bench.want_for(2.94, CPU_0)
+    await bench.want_for(1)
+    assert bench.kube.actions == [CPU_2]
+
+
+@in_virtual_time
+async def test_pods_that_are_all_wanted_do_not_wait_for_each_other_N1() -> None:
+    bench = Bench(kube=Limits(concurrency=3, batch=1, leisurely=3))
+    bench.kube.seconds = 3
+    await bench.want_for(0.1, CPU_2, CPU_3)
+    await bench.want_for(0.1, CPU_2, CPU_3, CPU_0)
+    assert bench.kube.actions == [CPU_2, CPU_3, CPU_0]
 
 
 @on_bench

@@ -23,7 +23,7 @@ from sunk_sync.core.model.node_set_actions import (
     SetFinalizer,
     SetStatus,
 )
-from sunk_sync.core.model.node_set_answers import CreateRefused
+from sunk_sync.core.model.node_set_answers import ControllerAge, CreateRefused
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.translate.node_states import is_busy, is_drained
 from sunk_sync.core.translate.slurmd_options import digest
@@ -46,6 +46,8 @@ class NodeSetWorld(World):
         self.made = 0
         self.topology = rng.choice((None, "", ""))
         """Of a new record; None: this Slurm has none in its records."""
+        self.controller_s = self.now - rng.choice((0.0, 1000.0))
+        """When slurmctld started."""
         self.lost_jobs: list[str] = []
         self.pins: dict[str, str] = {}
         """Pod → the only Node where it may run."""
@@ -68,6 +70,20 @@ class NodeSetWorld(World):
 
     def _changed(self, source: Source, row: Any, *, gone: bool = False) -> None:
         super()._changed(source, row, gone=gone)
+
+    def start_listing(self, source: Source, *, whole: bool = True) -> None:
+        super().start_listing(source, whole=whole)
+        if source == "slurm_nodes" and whole:
+            ended = self.streams[source].pop()
+            self.streams[source].extend([self._age(), ended])
+
+    def confirm(self, source: Source) -> None:
+        if source == "slurm_nodes" and source in self.following:
+            self.streams[source].append(self._age())
+        super().confirm(source)
+
+    def _age(self) -> ControllerAge:
+        return ControllerAge(self.now, self.now - self.controller_s)
 
     # What the machines do
 

@@ -11,6 +11,7 @@ from sunk_sync.core.model.actions import CancelJob, SubmitJob
 from sunk_sync.core.model.calls import CallEnded, GateCall
 from sunk_sync.core.model.facts import (
     BindTried,
+    Confirmed,
     Lost,
     Observed,
     Paused,
@@ -18,12 +19,12 @@ from sunk_sync.core.model.facts import (
     SubmitRefused,
 )
 from sunk_sync.core.model.job_identity import workload_id
-from sunk_sync.core.model.keys import CLUSTER
+from sunk_sync.core.model.keys import CLUSTER, host_key
 from sunk_sync.core.model.lock_actions import Lock, Unlock
 from sunk_sync.core.model.node_lock import NodePods
 from sunk_sync.core.model.node_set import Requeueing, Topology
 from sunk_sync.core.model.node_set_actions import RequeueJobs
-from sunk_sync.core.model.node_set_answers import RequeueTried
+from sunk_sync.core.model.node_set_answers import ControllerAge, RequeueTried
 from sunk_sync.core.model.pod_spec import Offer
 from sunk_sync.core.model.timing import BINDING_S
 from sunk_sync.core.model.topology_file import AnswerTopology, TopologyReport
@@ -334,6 +335,15 @@ def a_namespace_names_another_default() -> None:
     assert not core.workload_wants(POD, SubmitJob)
 
 
+def the_breaker_holds_a_deletion() -> None:
+    """N5: the NodeSet shows it."""
+    core = Core(node_set(1), set_pod(0), max_drains_per_minute=0)
+    core.now += 20.0
+    core.see(ControllerAge(core.now, 1000.0), Confirmed("slurm_nodes", core.now))
+    assert core.kept(host_key("cpu-0"))
+    check(core)
+
+
 GRAPH_EDGES: dict[str, Callable[[], None]] = {
     "slurmd_pod_changed:self.keys.mark_each(self._workload_edges.hosts_changed())": (
         slurmd_asks_for_more
@@ -362,6 +372,9 @@ GRAPH_EDGES: dict[str, Callable[[], None]] = {
     "slurm_was_read:self.keys.mark_hosts(idle)": a_read_of_slurm_shows_a_locked_node_idle,
     "_observe_call:self.keys.mark_each(self.node_set_snapshots.topology.hear(one))": (
         the_script_of_the_topology_asks_and_goes
+    ),
+    "_observe_restraint:self.keys.mark_each(self.node_sets.deletions_held(one.pods))": (
+        the_breaker_holds_a_deletion
     ),
     "_observe_call:self.keys.mark(CLUSTER)": the_script_of_the_topology_asks_and_goes,
     "_observe_bound:self.keys.mark(workload_key(self.workloads.index.key_of_uid[of.uid]))": (

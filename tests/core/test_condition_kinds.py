@@ -43,7 +43,7 @@ def constants(path: Path) -> set[str]:
 
 def test_each_type_of_the_table_is_set_and_each_type_that_is_set_is_in_the_table() -> None:
     named = {value for name, value in vars(names).items() if name.endswith("_CONDITION")}
-    assert {*named, topology_shown.TYPE, "Available", "Progressing"} == TYPES
+    assert {*named, topology_shown.TYPE, "Available", "Held", "Progressing"} == TYPES
 
 
 def test_each_reason_of_the_table_is_set_and_each_reason_that_is_set_is_in_the_table() -> None:

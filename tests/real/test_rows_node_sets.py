@@ -197,7 +197,8 @@ def test_a_silent_node_keeps_its_pod_and_few_pods_end_for_lost_records_N5_N19_N2
 ) -> None:
     """The slot of a Node that a person gives up comes up on another, with that Node's features.
 
-    Both take 20 s: podgc looks every 20 s, and a vanished record is believed after 15 s.
+    Both take 20 s: podgc looks every 20 s, and a vanished record is believed after 15 s, but not in
+    slurmctld's first minute.
     """
     for number in range(NODES):
         farm.kube.kubectl("label", "--overwrite", "node", f"k{number}", f"rack=r{number}")
@@ -255,7 +256,7 @@ def lost_records_cost_one_pod(farm: Farm, before: dict[str, str]) -> None:
     for name in before.keys() - {SLOT}:
         farm.slurm.rest.call("DELETE", farm.slurm.path(f"node/{name}"))
     begun_s = time.monotonic()
-    wait_for(lambda: len(kept(farm, before)) == 2, "one made anew", deadline_s=60)
+    wait_for(lambda: len(kept(farm, before)) == 2, "one made anew", deadline_s=100)
     print(f"one of three made anew {time.monotonic() - begun_s:.1f} s after the records went")
     wait_for(lambda: farm.service.metric("sunk_sync_drains_held") == 2, "two held")
     assert stays(lambda: len(kept(farm, before)) == 2)
@@ -263,7 +264,9 @@ def lost_records_cost_one_pod(farm: Farm, before: dict[str, str]) -> None:
     assert held["level"] == "warning"
     why = "more than 1 Pods a minute lost their records"
     assert all(why in explained(farm, "host", name) for name in kept(farm, before))
-    assert len(farm.events("SlurmNodeNotRegistered")) == 3
+    assert len(farm.events("SlurmNodeNotRegistered")) == 1
+    conditions = {one["type"]: one["message"] for one in farm.status()["conditions"]}
+    assert conditions["Held"].startswith("2 Pods wait to be made anew")
 
 
 def kept(farm: Farm, before: dict[str, str]) -> set[str]:

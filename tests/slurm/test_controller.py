@@ -52,6 +52,30 @@ async def test_the_load_is_read_for_doctor(release: str) -> None:
     assert diag.server_thread_count > 0
 
 
+@pytest.mark.parametrize("release", RELEASES)
+async def test_the_age_of_slurmctld_is_read_in_its_own_time_N3(release: str) -> None:
+    body = recorded(release, "diag")
+    later = json.loads(body)
+    later["statistics"]["req_time"]["number"] += 100
+    ages = [
+        await controller.runs_at_least_s(OneAnswer(one, RELEASES[release]))
+        for one in (body, json.dumps(later).encode())
+    ]
+    assert ages == [0.0, 100.0], "it was recorded one second after a start"
+
+
+@pytest.mark.parametrize(
+    ("now", "since", "seconds"),
+    [(1000, 900, 99.0), (1000, 1000, 0.0), (900, 1000, 0.0), (None, 900, None), (1000, 0, None)],
+)
+async def test_only_an_age_that_slurmctld_certainly_has_counts_N3(
+    now: int | None, since: int, seconds: float | None
+) -> None:
+    body = json.dumps({"statistics": {"req_time": now, "req_time_start": since}}).encode()
+    read = await controller.runs_at_least_s(OneAnswer(body, "v0.0.45"))
+    assert (kind_of(read) == "garbage") if seconds is None else (read == seconds)
+
+
 async def test_the_configuration_is_read() -> None:
     conf = await controller.read_conf(OneAnswer(recorded("26.05", "conf"), "v0.0.45"))
     assert conf == controller.Conf(
@@ -69,7 +93,9 @@ async def test_a_version_without_conf_is_not_asked_for_the_configuration() -> No
     assert slurm.asked == ["GET ping/"]
 
 
-@pytest.mark.parametrize("read", [controller.read_conf, controller.ping, controller.diag])
+@pytest.mark.parametrize(
+    "read", [controller.read_conf, controller.ping, controller.diag, controller.runs_at_least_s]
+)
 async def test_an_unknown_shape_is_a_value_F4(read: Callable[..., Awaitable[object]]) -> None:
     slurm = SlurmNodes()
     slurm.before = lambda _: DOWN

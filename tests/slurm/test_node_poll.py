@@ -1,12 +1,13 @@
 """The reader of Slurm nodes: its facts, the pace of its listings, its failures."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pytest
 
 from sunk_sync.core.model.facts import Confirmed, ListingEnded, ListingStarted, Lost, News, Observed
+from sunk_sync.core.model.node_set_answers import ControllerAge
 from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.requests import SlurmCall, Take
 from sunk_sync.slurm.read.nodes import NodePoll
@@ -23,14 +24,20 @@ class Reader(NewsLog):
     """A poll of a small Slurm, its news, its waits."""
 
     def __init__(
-        self, slurm: SlurmNodes, *, timing: PollTiming | None = None, random: float = 1.0
+        self,
+        slurm: SlurmNodes,
+        *,
+        timing: PollTiming | None = None,
+        random: float = 1.0,
+        asks_age: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__()
         self.slurm = slurm
         self.waits: list[float] = []
         self.began: list[float] = []
         time = Time(clock=slurm.clock, sleep=self.sleep, random=lambda: random)
-        self.poll = NodePoll(slurm, self.tell, timing=timing or PollTiming(), time=time)
+        timing = timing or PollTiming()
+        self.poll = NodePoll(slurm, self.tell, timing=timing, time=time, asks_age=asks_age)
 
     async def sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
@@ -62,6 +69,42 @@ async def test_a_listing_and_its_rows_have_the_time_before_the_request() -> None
         *[Observed(node, 100.0) for node in NODES],
         ListingEnded(SOURCE),
     ]
+
+
+AGE = b'{"statistics":{"req_time":1000,"req_time_start":900}}'
+
+
+def with_age(answer: SlurmResponse | SlurmError, *, changed: bool = True) -> Reader:
+    """Make a poll that asks for the age of slurmctld, which answers so."""
+    slurm = SlurmNodes(changed=changed).add(*NODES)
+    slurm.before = lambda asked: answer if asked == "GET diag/" else None
+    return Reader(slurm, asks_age=lambda: True)
+
+
+ANSWERED = SlurmResponse(body=AGE, version="v0.0.45", asked_s=0.0, answered_s=0.0)
+
+
+async def test_the_age_of_slurmctld_comes_after_the_answer_and_before_the_end_of_a_listing_N3() -> (
+    None
+):
+    reader = with_age(ANSWERED, changed=False)
+    await reader.poll.poll()
+    age, end = reader.news[-2:]
+    assert isinstance(age, ControllerAge)
+    assert (age.runs_s, end) == (99.0, ListingEnded(SOURCE))
+    assert age.asked_s > 100.0, "the listing began then"
+    await reader.poll.poll()
+    age, end = reader.news[-2:]
+    assert isinstance(age, ControllerAge)
+    assert isinstance(end, Confirmed)
+    assert age.asked_s > end.begun_s
+
+
+async def test_a_listing_counts_without_the_age_of_slurmctld_N3() -> None:
+    reader = with_age(DOWN)
+    assert await reader.poll.poll() is None
+    assert reader.news[-1] == ListingEnded(SOURCE)
+    assert not [one for one in reader.news if isinstance(one, ControllerAge)]
 
 
 async def test_a_listing_without_nodes_is_reported() -> None:

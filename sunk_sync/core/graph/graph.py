@@ -368,6 +368,7 @@ class Graph:
             self.paused = one.why
         else:
             self.holding = one if one.count or one.ends else None
+            self.keys.mark_each(self.node_sets.deletions_held(one.pods))
         if before != (self.holding, self.paused):
             self.keys.mark(CLUSTER)
 

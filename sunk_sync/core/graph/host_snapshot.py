@@ -39,6 +39,7 @@ class HostSnapshots:
             name=name,
             slurm_node=slurm_node,
             slurm_read_s=self._slurm_nodes.agreed_s,
+            controller=self._node_sets.controller(),
             pod_changed_s=since.changed_s if since is not None else 0.0,
             home=self._node_sets.home(slurm_node, self._last_seen) if pod is None else None,
             wish=self._node_sets.wish(slurm_node) if pod is not None else None,

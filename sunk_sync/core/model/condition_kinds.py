@@ -131,6 +131,18 @@ CONDITIONS: Final = (
         ),
     ),
     ConditionKind(
+        "Held",
+        "NodeSet",
+        (
+            Meaning(
+                "True",
+                "RecordsVanished",
+                "more Pods than --max-drains-per-minute lost their records in Slurm, and the"
+                " deletion of the others waits; without such Pods there is no condition",
+            ),
+        ),
+    ),
+    ConditionKind(
         "Progressing",
         "NodeSet",
         (

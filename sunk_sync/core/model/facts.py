@@ -386,6 +386,8 @@ class Holding(Struct, frozen=True, gc=False):
     ends: int = 0
     """The number of workloads whose end it holds, for a failed node or a missing job (P31)."""
     ends_since_s: float = 0.0
+    pods: tuple[str, ...] = ()
+    """Of those in `count`: Pods of NodeSets whose records vanished, as `namespace/name` (N5)."""
 
 
 class Paused(Struct, frozen=True, gc=False):

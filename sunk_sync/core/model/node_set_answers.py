@@ -1,4 +1,4 @@
-"""What Kubernetes and Slurm answered to writes about NodeSets."""
+"""What Kubernetes and Slurm answered about NodeSets."""
 
 from msgspec import Struct
 
@@ -29,6 +29,16 @@ class ReservationSet(NodeSetAnswer, frozen=True, gc=False):
     asked_s: float
     why_not: str = ""
     """Why Slurm has none as wanted, or empty."""
+
+
+class ControllerAge(NodeSetAnswer, frozen=True, gc=False):
+    """slurmctld has run for at least so long (N3). Source: GET /diag.
+
+    Read after each listing of Slurm nodes, but only while a ready Pod has no record.
+    """
+
+    asked_s: float
+    runs_s: float
 
 
 class RequeueTried(NodeSetAnswer, frozen=True, gc=False):

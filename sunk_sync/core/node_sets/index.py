@@ -14,6 +14,7 @@ from sunk_sync.core.model.facts import Node, SlurmdPod, SlurmNode, Source
 from sunk_sync.core.model.keys import Key, host_key, node_set_key
 from sunk_sync.core.model.node_set import NO_COUNTS, NodeSet, Plan
 from sunk_sync.core.model.node_set_answers import (
+    ControllerAge,
     CreateRefused,
     NodeSetAnswer,
     RequeueTried,
@@ -21,6 +22,7 @@ from sunk_sync.core.model.node_set_answers import (
 )
 from sunk_sync.core.node_sets.failures import FailureLog
 from sunk_sync.core.node_sets.matches import NodeMatches
+from sunk_sync.core.node_sets.registrations import Registrations
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.node_set import plan_of
 from sunk_sync.core.views.node_set import leaves
@@ -30,6 +32,11 @@ NEVER = float("-inf")
 
 
 class NodeSetIndex:
+    held: Set[str] = NOTHING
+    """Keys of Pods whose deletion the breaker holds (N5)."""
+    controller: ControllerAge | None = None
+    """The last answer about the age of slurmctld."""
+
     def __init__(self, tables: Mapping[Source, Table[Any]], configuration: Configuration) -> None:
         self._configuration = configuration
         self.tables = tables
@@ -54,10 +61,8 @@ class NodeSetIndex:
         """UID of a NodeSet → those of its Pods that do not leave for good."""
         self._records: defaultdict[str, set[str]] = defaultdict(set)
         """Digest in stamps → Slurm nodes."""
-        self._hosts: Counter[str] = Counter()
-        """Host → number of Pods of NodeSets that claim it."""
-        self._unregistered: set[str] = set()
-        """Hosts with a Pod of a NodeSet and without a record: each read of Slurm concerns them."""
+        self.registrations = Registrations()
+        """Each read of Slurm concerns those without a record."""
         self._deleting: set[str] = set()
         """NodeSets that are being deleted: each read of Slurm concerns them."""
         self.requeued: dict[str, RequeueTried] = {}
@@ -154,7 +159,7 @@ class NodeSetIndex:
         return [name for name in records if f"{spec.namespace}/{name}" not in pods]
 
     def slurm_was_read(self) -> set[Key]:
-        return {*map(host_key, self._unregistered), *map(node_set_key, self._deleting)}
+        return {*map(host_key, self.registrations.missing), *map(node_set_key, self._deleting)}
 
     def emptied_s(self, spec: NodeSet) -> float:
         """Return when this process saw the last Pod of this NodeSet go; NEVER: it saw none go."""
@@ -220,17 +225,12 @@ class NodeSetIndex:
         self._pods[pod.owner].add(_key(pod))
         if not leaves(pod):
             self._staying[pod.owner].add(_key(pod))
-        self._hosts[pod.slurm_node] += 1
-        if pod.slurm_node not in self.slurm_nodes.entries:
-            self._unregistered.add(pod.slurm_node)
+        self.registrations.add(pod, has_record=pod.slurm_node in self.slurm_nodes.entries)
 
     def _drop(self, pod: SlurmdPod) -> None:
         self._pods[pod.owner].discard(_key(pod))
         self._staying[pod.owner].discard(_key(pod))
-        self._hosts[pod.slurm_node] -= 1
-        if not self._hosts[pod.slurm_node]:
-            del self._hosts[pod.slurm_node]
-            self._unregistered.discard(pod.slurm_node)
+        self.registrations.drop(pod)
         if not self._pods[pod.owner]:
             del self._pods[pod.owner]
             self._staying.pop(pod.owner, None)
@@ -254,11 +254,21 @@ class NodeSetIndex:
         if key is not None:
             self.failures.note(key, pod.name, why=pod.failed, now=now)
 
+    def deletions_held(self, pods: Sequence[str]) -> set[Key]:
+        """Note which deletions the breaker holds now; return the NodeSets that this concerns."""
+        before, self.held = self.held, frozenset(pods)
+        rows = [self.slurmd_pods.get(key) for key in before ^ self.held]
+        owners = {row.owner for row in rows if row is not None}
+        return {node_set_key(self._by_uid[uid]) for uid in owners if uid in self._by_uid}
+
     def answered(self, answer: NodeSetAnswer, *, now: float) -> set[Key]:
         """Note what became of a write; return the keys that this concerns."""
         match answer:
             case CreateRefused():
                 return self._create_refused(answer, now=now)
+            case ControllerAge():
+                self.controller = answer
+                return set(map(host_key, self.registrations.missing))
             case RequeueTried():
                 return self._requeue_tried(answer)
             case ReservationSet():
@@ -300,11 +310,11 @@ class NodeSetIndex:
         if before is not None and (after is None or after.ready):
             self.requeued.pop(before.name, None)
         if before is None and after is not None:
-            self._unregistered.discard(after.name)
+            self.registrations.record_came(after.name)
             if after.stamp is not None:
                 self.made[after.name] += 1
-        if before is not None and after is None and before.name in self._hosts:
-            self._unregistered.add(before.name)
+        if before is not None and after is None:
+            self.registrations.record_went(before.name)
         return keys
 
     def node_changed(self, before: Node | None, after: Node | None) -> set[Key]:

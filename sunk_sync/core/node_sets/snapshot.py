@@ -2,10 +2,10 @@
 
 from sunk_sync.core.model.facts import SlurmdPod, SlurmNode
 from sunk_sync.core.model.node_set import NodeSet, Plan
-from sunk_sync.core.model.node_set_answers import RequeueTried
+from sunk_sync.core.model.node_set_answers import ControllerAge, RequeueTried
 from sunk_sync.core.node_sets.index import NodeSetIndex
 from sunk_sync.core.node_sets.topology_plan import TopologyPlan
-from sunk_sync.core.tables.claims import Claims
+from sunk_sync.core.tables.claims import Claims, pod_key
 from sunk_sync.core.tables.entries import Entry
 from sunk_sync.core.tables.last_seen import LastSeen
 from sunk_sync.core.views.host import Home, RecordWish
@@ -41,8 +41,13 @@ class NodeSetSnapshots:
             slurm_read_s=index.slurm_nodes.agreed_s,
             reservation=index.reservations.get(key),
             topology=self.topology.state,
+            held=self._held(spec, slots),
             emptied_s=index.emptied_s(spec),
         )
+
+    def _held(self, spec: NodeSet, slots: tuple[Slot, ...]) -> tuple[str, ...]:
+        held = self._index.held
+        return tuple(one.name for one in slots if pod_key(spec.namespace, one.name) in held)
 
     def _is_listed(self, spec: NodeSet) -> bool:
         nodes = self._index.matches.listed or not spec.per_node
@@ -73,6 +78,9 @@ class NodeSetSnapshots:
             requeueing=spec.requeueing,
             lock=spec.lock,
         )
+
+    def controller(self) -> ControllerAge | None:
+        return self._index.controller
 
     def requeued(self, name: str) -> RequeueTried | None:
         return self._index.requeued.get(name)

@@ -6,7 +6,7 @@ from sunk_sync.core.model.calls import GateCall, LockCall
 from sunk_sync.core.model.facts import GetResult, Node, Reference, SlurmdPod, SlurmNode
 from sunk_sync.core.model.node_mark import Mark
 from sunk_sync.core.model.node_set import Features, NodeSet, Requeueing, Stamp, Topology
-from sunk_sync.core.model.node_set_answers import RequeueTried
+from sunk_sync.core.model.node_set_answers import ControllerAge, RequeueTried
 from sunk_sync.core.views.parts import NOBODY, Arrival, Residents
 
 
@@ -86,6 +86,8 @@ class Host(Struct, frozen=True, kw_only=True, gc=False):
     pod: SlurmdPod | None = None
     slurm_read_s: float = 0.0
     """Start of the latest complete read of all Slurm nodes."""
+    controller: ControllerAge | None = None
+    """Of slurmctld, if it was read."""
     pod_changed_s: float = 0.0
     """When the Pod last changed."""
     home: Home | None = None

@@ -76,6 +76,8 @@ class NodeSetView(Struct, frozen=True, kw_only=True, gc=False):
     reservation: ReservationSet | None = None
     """The last answer about the reservation for its updates."""
     topology: TopologyState = UNKNOWN
+    held: tuple[str, ...] = ()
+    """Pods whose records vanished, and whose deletion the breaker holds (N5)."""
     emptied_s: float = float("-inf")
     """When the last Pod went."""
 

@@ -91,6 +91,21 @@ async def counting_since(client: Slurm) -> int | SlurmError:
     return int(number_of(wire.statistics.req_time_start) or 0)
 
 
+async def runs_at_least_s(client: Slurm) -> float | SlurmError:
+    """Read for how many seconds slurmctld has counted: it runs for so long, or longer.
+
+    It counts anew after each start, and also at midnight and after `sdiag --reset`. Both times are
+    its own, in whole seconds.
+    """
+    wire = await _read(client, DIAG, _WireDiag)
+    if isinstance(wire, SlurmError):
+        return wire
+    now, since = map(number_of, (wire.statistics.req_time, wire.statistics.req_time_start))
+    if not now or not since:
+        return SlurmError("garbage", "the statistics have no times")
+    return max(0.0, now - since - 1.0)
+
+
 class _WireSlurmConf(Struct, frozen=True):
     KillWait: Number = None
     MessageTimeout: Number = None
@@ -120,6 +135,7 @@ class _WireStatistics(Struct, frozen=True):
     agent_queue_size: int = 0
     jobs_pending: int = 0
     jobs_running: int = 0
+    req_time: Number = None
     req_time_start: Number = None
 
 

@@ -5,9 +5,12 @@ to an unchanged listing, sunk-sync requests that. But it requests all nodes once
 controller that took over with a slower clock would hide changes behind 304. It also requests all
 nodes after a read or write of a single node: the graph may have ignored that node in the last
 listing, because the listing was requested earlier, and 304 would never show it again.
+
+While a ready Pod of a NodeSet has no record, it reads after each listing how long slurmctld has
+run: one that has just started may show too few nodes (N3).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from sunk_sync.core.model.facts import (
@@ -19,8 +22,10 @@ from sunk_sync.core.model.facts import (
     Observed,
     Tell,
 )
+from sunk_sync.core.model.node_set_answers import ControllerAge
 from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse, number_of, read_envelope
 from sunk_sync.slurm.api.client import Slurm
+from sunk_sync.slurm.api.controller import runs_at_least_s
 from sunk_sync.slurm.api.requests import list_nodes
 from sunk_sync.slurm.api.versions import dialect_of
 from sunk_sync.slurm.decode.nodes import read_node
@@ -30,7 +35,16 @@ _SOURCE: Final = "slurm_nodes"
 
 
 class NodePoll:
-    def __init__(self, client: Slurm, tell: Tell, *, timing: PollTiming, time: Time) -> None:
+    def __init__(
+        self,
+        client: Slurm,
+        tell: Tell,
+        *,
+        timing: PollTiming,
+        time: Time,
+        asks_age: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._asks_age = asks_age
         self._client = client
         self._tell = tell
         self._timing = timing
@@ -80,6 +94,7 @@ class NodePoll:
         answer = await self._client.read_records(call, "nodes", telling.take)
         if isinstance(answer, SlurmError):
             return answer
+        await self._tell_age()
         if not answer.unchanged:
             await telling.end(answer.asked_s)
             self._remember(answer)
@@ -88,6 +103,15 @@ class NodePoll:
         else:
             await self._tell([Confirmed(_SOURCE, answer.asked_s)])
         return answer
+
+    async def _tell_age(self) -> None:
+        """Tell the age of slurmctld before the end of the listing, which it belongs to."""
+        if not self._asks_age():
+            return
+        asked_s = self._time.clock()
+        runs_s = await runs_at_least_s(self._client)
+        if not isinstance(runs_s, SlurmError):
+            await self._tell([ControllerAge(asked_s, runs_s)])
 
     def _since(self) -> int | None:
         full_every_s = self._timing.full_every_s * self._timing.rarer

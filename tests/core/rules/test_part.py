@@ -1,9 +1,8 @@
-"""Rows N3, N5, N8, N10, N11, N21, N23, N27: the ends of Pods and records."""
+"""Rows N8, N10, N11, N21, N23, N27: the ends of Pods and records."""
 
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import LOOK_AGAIN_S, GetObject, SetMetadata
 from sunk_sync.core.model.facts import Confirmed, GetResult, Lost
@@ -12,10 +11,9 @@ from sunk_sync.core.model.node_set_actions import (
     ClearPod,
     DeleteNode,
     DeletePod,
-    RemakePod,
     SetFinalizer,
 )
-from tests.kit.build import BOUND, Core, deleted, node, slurm_node
+from tests.kit.build import Core, deleted, slurm_node
 from tests.kit.node_sets import (
     LARGER,
     OTHER_STAMP,
@@ -216,51 +214,6 @@ def test_a_nodeset_is_held_before_its_first_pod_and_freed_after_its_last_record_
     assert [one.held for one in wants(Core(leaving), SetFinalizer)] == [False]
     orphan = node_set(deleting=True, orphan=True)
     assert [one.held for one in wants(Core(orphan, *members(0)), SetFinalizer)] == [False]
-
-
-def vanished(seconds: float, **fields: Any) -> Core:
-    core = Core(node_set(1), node("kcpu-0"), set_pod(0, **fields), record(0))
-    core.see(deleted("slurm_nodes", record(0)))
-    for _ in range(int(seconds)):
-        core.now += 1.0
-        core.see(Confirmed("slurm_nodes", core.now))
-        core.settle()
-    return core
-
-
-@pytest.mark.parametrize(
-    ("seconds", "fields", "goes"),
-    [(14, {}, False), (17, {}, True), (60, {"ready": False}, False), (60, {"owner": ""}, False)],
-    ids=["too early", "after two listings", "not ready", "not of a NodeSet"],
-)
-def test_a_pod_whose_record_vanished_is_made_anew_N3(
-    seconds: float, fields: dict[str, Any], goes: bool
-) -> None:
-    core = vanished(seconds, **fields)
-    assert len(core.wants("cpu-0", RemakePod)) == goes
-
-
-def test_a_pod_on_whose_node_a_workload_pod_stands_is_not_made_anew_N3() -> None:
-    """Its job may still run there, although Slurm shows no node."""
-    core = vanished(10)
-    core.see(replace(BOUND, node_name="kcpu-0"))
-    for _ in range(30):
-        core.wait(1.0)
-        core.see(Confirmed("slurm_nodes", core.now))
-    assert not core.wants("cpu-0", RemakePod)
-
-
-def test_pods_that_lost_their_records_are_limited_by_the_breaker_N5() -> None:
-    spec = node_set(50)
-    pods = [set_pod(ordinal, spec) for ordinal in range(50)]
-    core = Core(spec, *pods, max_drains_per_minute=5)
-    for _ in range(20):
-        core.now += 1.0
-        core.see(Confirmed("slurm_nodes", core.now))
-        core.settle()
-    names = [pod.name for pod in pods]
-    assert all(core.wants(name, RemakePod) for name in names)
-    assert sum(len(core.allowed(name, RemakePod)) for name in names) == 5
 
 
 @pytest.mark.parametrize(

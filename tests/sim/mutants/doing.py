@@ -74,11 +74,11 @@ MUTANTS = (
         " as gone.",
         path="slurm/read/nodes.py",
         old="        if isinstance(answer, SlurmError):\n            return answer\n"
-        "        if not answer.unchanged:",
+        "        await self._tell_age()\n",
         new="        if isinstance(answer, SlurmError):\n"
         "            if telling._started:\n"
         "                await telling.end(self._time.clock())\n            return answer\n"
-        "        if not answer.unchanged:",
+        "        await self._tell_age()\n",
     ),
     Mutant(
         name="lost wake-up",

@@ -16,10 +16,16 @@ GRACE_S = 10.0
 """A ready Pod has so long to register."""
 AGREED_S = 5.0
 """The second listing without the record begins so long after the grace."""
+FIRST_MINUTE_S = 60.0
+"""So long after its start slurmctld may show too few nodes: it may have started without its state,
+and a person is about to give that back."""
 
 
 def enrol(host: Host, _: object, now: float) -> Ruling:
-    """Delete the Pod after two listings without its record; the breaker counts it (N5)."""
+    """Delete the Pod after two listings without its record; the breaker counts it (N5).
+
+    Never in slurmctld's first minute, nor while nobody knows how long it has run.
+    """
     pod = host.pod
     if pod is None or not pod.owner or host.slurm_node is not None or not host.slurm_listed:
         return QUIET
@@ -31,8 +37,8 @@ def enrol(host: Host, _: object, now: float) -> Ruling:
     due_s = first_s + AGREED_S
     if now < due_s:
         return Ruling(look_again_s=due_s)
-    if host.slurm_read_s < due_s:
-        return Ruling(because=f"{_path(pod)} is ready and not in Slurm")
+    if why_not := _why_not_yet(host, due_s):
+        return Ruling(because=f"{_path(pod)} is ready and not in Slurm{why_not}")
     message = (
         f"Slurm has no node {host.name}, and slurmd registers only once:"
         " sunk-sync makes the Pod anew"
@@ -44,6 +50,17 @@ def enrol(host: Host, _: object, now: float) -> Ruling:
         ),
         f"{_path(pod)} ends: its record vanished from Slurm",
     )
+
+
+def _why_not_yet(host: Host, due_s: float) -> str:
+    """Return why the listing proves nothing yet; the next read of Slurm decides the host again."""
+    if host.slurm_read_s < due_s:
+        return ": waiting for a second listing"
+    if host.controller is None or host.controller.asked_s < host.slurm_read_s:
+        return ": waiting for GET /diag, which tells how long slurmctld has run"
+    if host.controller.runs_s < FIRST_MINUTE_S:
+        return ", and slurmctld started less than a minute ago"
+    return ""
 
 
 def _path(pod: SlurmdPod) -> str:

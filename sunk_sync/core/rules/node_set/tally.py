@@ -70,11 +70,12 @@ def _is_down(slot: Slot) -> bool:
 
 def _conditions(view: NodeSetView, counts: Counts, now: float) -> tuple[Condition, ...]:
     """Return the conditions, sorted by type."""
+    held = _held(view)
     if view.plan.problem:
-        return (Condition("Progressing", "False", "InvalidNodeSet", view.plan.problem),)
+        return (*held, Condition("Progressing", "False", "InvalidNodeSet", view.plan.problem))
     topology = topology_condition(view, now)
     others = (topology,) if topology is not None else ()
-    return (_available(counts), _progressing(view, counts, now), *others)
+    return (_available(counts), *held, _progressing(view, counts, now), *others)
 
 
 def _available(counts: Counts) -> Condition:
@@ -82,6 +83,19 @@ def _available(counts: Counts) -> Condition:
     if counts.available >= counts.desired:
         return Condition("Available", "True", "AllAvailable", message)
     return Condition("Available", "False", "TooFew", message)
+
+
+def _held(view: NodeSetView) -> tuple[Condition, ...]:
+    """Name the Pods whose deletion the breaker holds (N5). Without any there is no condition."""
+    if not view.held:
+        return ()
+    message = (
+        f"{len(view.held)} Pods wait to be made anew ({shortened(view.held)}): more than"
+        " --max-drains-per-minute lost their records in Slurm. They go slowly once a second"
+        " listing of Slurm shows the same. If Slurm should have the records, run `sunk-sync pause`"
+        " and repair slurmctld; if not, wait"
+    )
+    return (Condition("Held", "True", "RecordsVanished", message),)
 
 
 def _progressing(view: NodeSetView, counts: Counts, now: float) -> Condition:
