@@ -202,7 +202,7 @@ class Scene:
         kube.annotate_node(ONE, prefixed({"slurm_node": ONE}))
         self._contradict()
         self._pod(self._named("runs"))
-        self._pod(self._named("late"))
+        self._pod(self._named("late"), timeout="30")  # otherwise one array with the Pod above
         self._pod(self._named("waits"), partition="off")
         self._orphan()
         self._gangs()
