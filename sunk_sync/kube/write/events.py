@@ -92,8 +92,8 @@ class EventPush:
     async def _count(self, path: str) -> str:
         """Add one to the count; return why this failed.
 
-        A patch without a change answers with the Event. A read would need the permission `get`,
-        which no other recorder of Events needs.
+        A patch without a change answers with the Event and writes nothing. A read would need the
+        permission `get` as well.
         """
         found = await self._patch(path, {})
         if not isinstance(found, KubeError):
