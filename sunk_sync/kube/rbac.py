@@ -33,6 +33,7 @@ class Permission(Struct, frozen=True, kw_only=True):
 
 
 _EVENT = "records on the object what sunk-sync decided and why"
+_COUNT = ("patch", "counts an Event that happens again")
 
 SCHEDULING: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
     (
@@ -59,7 +60,7 @@ SCHEDULING: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
             ),
         ),
     ),
-    ("events", "", (("create", "records decisions on a Pod (P2, P10, P11)"),)),
+    ("events", "", (("create", "records decisions on a Pod (P2, P10, P11)"), _COUNT)),
     ("jobs", "batch", (("get", "reads the number of Pods in the gang of an Indexed Job (G1)"),)),
     ("podgroups", "scheduling.x-k8s.io", (("get", "reads the number of Pods in a gang (G1)"),)),
 )
@@ -139,7 +140,7 @@ PERMISSIONS: tuple[Permission, ...] = (
         resource="pods/status",
         verbs=(("patch", "sets the conditions SlurmNodeState… (M1)"),),
     ),
-    Permission(where="slurmd", resource="events", verbs=(("create", _EVENT),)),
+    Permission(where="slurmd", resource="events", verbs=(("create", _EVENT), _COUNT)),
     *(
         Permission(
             where="slurmd", component="nodesets", resource=resource, group=group, verbs=verbs
@@ -153,7 +154,7 @@ PERMISSIONS: tuple[Permission, ...] = (
     Permission(
         where="own",
         resource="events",
-        verbs=(("create", "records what concerns the service as a whole (S19, S20)"),),
+        verbs=(("create", "records what concerns the service as a whole (S19, S20)"), _COUNT),
     ),
     Permission(
         where="own",
@@ -183,6 +184,6 @@ PERMISSIONS: tuple[Permission, ...] = (
     Permission(
         where="default",
         resource="events",
-        verbs=(("create", "records decisions on a Node; Events of Nodes are in `default`"),),
+        verbs=(("create", "records decisions on a Node; Events of Nodes are in `default`"), _COUNT),
     ),
 )

@@ -139,6 +139,12 @@ def event(name: str, **rest: Any) -> Object:
     }
 
 
+def counted(found: str, count: int) -> Object:
+    """Count an Event if it is still the one of this answer."""
+    changes = {"count": count, "lastTimestamp": OLD}
+    return {**metadata(resourceVersion=f"{found}.metadata.resourceVersion"), **changes}
+
+
 LEASE = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "h", "leaseDurationSeconds": 15}}
 KNOWN_LEASE = metadata(name="l", resourceVersion=version(0))
 SEVERAL = metadata(labels={"k": "3", "l": "3"}, annotations={"n": "3"})
@@ -486,6 +492,16 @@ SCENARIOS: dict[str, list[Step]] = {
         get(EVENTS, fieldSelector="involvedObject.name=p,reason=R"),
         delete(f"{EVENTS}/e"),
         delete(f"{DEFAULT_EVENTS}/h"),
+    ],
+    "an event is counted": [
+        post(EVENTS, event("e", count=1, lastTimestamp=OLD)),
+        merge(f"{EVENTS}/e", {}),
+        merge(f"{EVENTS}/e", counted("$1", 2)),
+        merge(f"{EVENTS}/e", counted("$1", 3)),
+        merge(f"{EVENTS}/e", counted("$2", 3)),
+        merge(f"{EVENTS}/none", {}),
+        merge(f"{EVENTS}/none", counted("$1", 2)),
+        get(EVENTS),
     ],
     "leases": [
         post(LEASES, LEASE),

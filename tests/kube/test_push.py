@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sunk_sync.core.model import names
 from sunk_sync.core.model.actions import (
@@ -27,7 +25,6 @@ from sunk_sync.core.model.event_kinds import EVENT_CONFLICT
 from sunk_sync.core.model.facts import Contradicted, GetResult, Node, Reference, SlurmdPod
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure, shown_by
 from sunk_sync.kube.api.answers import KubeError
-from sunk_sync.kube.write.events import event_of
 from sunk_sync.kube.write.push import KubePush
 from tests.kube.recorded.server import (
     ApiServer,
@@ -191,34 +188,6 @@ async def test_outcomes_stand_in_the_order_of_the_actions() -> None:
 async def test_a_slurm_action_is_refused() -> None:
     (outcome,), _ = await pushed(answers({}), Drain("n1", "k8s: x"))
     assert isinstance(outcome, Refused)
-
-
-async def test_equal_events_have_one_name_and_the_second_is_done_S16() -> None:
-    _, request, sent = await outcome_of(answers(node("e", 1), 201), WARN)
-    assert request.path == "/api/v1/namespaces/default/events"
-    assert sent["involvedObject"]["uid"] == "uid-g0"
-    again, _, resent = await outcome_of(answers(status(409, "AlreadyExists"), 409), WARN)
-    assert again == Done(WARN)
-    assert resent["metadata"]["name"] == sent["metadata"]["name"]
-    assert sent["firstTimestamp"] == NOW
-
-
-def test_events_are_in_the_namespace_that_kubectl_describe_reads() -> None:
-    places = [
-        event_of(RecordEvent(reference, EVENT_CONFLICT, "m"), at=NOW)["metadata"]["namespace"]
-        for reference in (NODE, POD, Reference("Namespace", "", "slurm", ""))
-    ]
-    assert places == ["default", "slurm", "slurm"]
-
-
-@given(st.text(max_size=300), st.text(min_size=1, max_size=300))
-def test_events_of_any_text_are_bounded_and_distinct(message: str, name: str) -> None:
-    reference = Reference("Node", "", name, "u")
-    one = event_of(RecordEvent(reference, EVENT_CONFLICT, message * 20), at=NOW)
-    two = event_of(RecordEvent(reference, EVENT_CONFLICT, message * 20 + "x"), at=NOW)
-    assert len(one["message"].encode()) <= 1024
-    assert len(one["metadata"]["name"]) <= 253
-    assert one["metadata"]["name"] != two["metadata"]["name"]
 
 
 GET_NODE = GetObject("Node", "", "none", 0.0)

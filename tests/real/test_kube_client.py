@@ -1,9 +1,11 @@
 """The Kubernetes client with a real API server and etcd."""
 
 import asyncio
+import re
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -32,6 +34,7 @@ from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.api.client import KubeClient, ResourceAttributes
 from sunk_sync.kube.read.selection import Selection
 from sunk_sync.kube.read.watch import Watch
+from sunk_sync.kube.write.outcomes import spelled
 from sunk_sync.kube.write.push import KubePush
 from tests.kit.selections import nodes, slurmd_pods
 from tests.real.conftest import require
@@ -404,7 +407,7 @@ def is_cordoned(server: KubeServer, node: Reference) -> tuple[bool, bool]:
     return now["spec"].get("unschedulable", False), names.CORDONED_FOR_DRAIN in annotations
 
 
-async def test_a_repeated_event_stays_one_with_its_action_and_describe_shows_it(
+async def test_an_event_of_two_processes_stays_one_with_its_action_and_describe_shows_it(
     kube: KubeServer, node: Reference
 ) -> None:
     kube.create(kube_objects.pod("subject", node=node.name))
@@ -424,6 +427,41 @@ async def test_a_repeated_event_stays_one_with_its_action_and_describe_shows_it(
     assert f"said of Node {node.name}" in kube.kubectl("describe", "node", node.name)
     assert "said of Pod default/subject" in kube.kubectl("describe", "pod", "subject")
     kube.delete_pod("subject", grace_s=0)
+
+
+async def test_describe_shows_how_often_an_event_happened_and_over_how_long(
+    kube: KubeServer, node: Reference
+) -> None:
+    """The second process finds two, and the repetition that it sees itself is the third."""
+    say = RecordEvent(node, EVENT_CONFLICT, "happens again and again")
+    begun = datetime.now(UTC) - timedelta(minutes=10)
+    async with client_of(kube) as client:
+        for moments_s in ((0.0, 120.0, 121.0), (181.0, 300.0)):
+            await record_at(client, say, moments_s, begun=begun)
+    described = kube.kubectl("describe", "node", node.name)
+    (line,) = [line for line in described.splitlines() if say.message in line]
+    assert re.search(r"\(x3 over 1\dm\)", line), line
+    which = f"involvedObject.name={node.name},reason={say.reason}"
+    shown = "jsonpath={range .items[*]}{.count} {.firstTimestamp} {.lastTimestamp};{end}"
+    last = begun + timedelta(seconds=300)
+    events = kube.kubectl("get", "events", "-A", "-o", shown, "--field-selector", which)
+    assert events == f"3 {spelled(begun)} {spelled(last)};"
+
+
+async def record_at(
+    client: KubeClient, say: RecordEvent, moments_s: Sequence[float], *, begun: datetime
+) -> None:
+    """Let a new process record the Event at each of these moments."""
+    now_s = list(moments_s[:1])
+    process = KubePush(
+        client,
+        relist={},
+        clock=lambda: now_s[-1],
+        wall_clock=lambda: begun + timedelta(seconds=now_s[-1]),
+    )
+    for moment_s in moments_s:
+        now_s.append(moment_s)
+        assert list(await process.push([say])) == [Done(say)]
 
 
 async def test_a_read_by_name_reports_presence_and_absence_S7(

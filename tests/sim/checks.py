@@ -27,6 +27,7 @@ from tests.sim.judging import (
     places,
     rest_of,
     succeeded,
+    uncounted,
     why_not,
 )
 from tests.sim.reads import Reads, Row, row_of
@@ -43,6 +44,8 @@ PACE_S: Final = 1.0
 """M1."""
 ROUNDING_S: Final = 1e-6
 MINUTE_S: Final = 60.0
+CALL_S: Final = 15.0
+"""Longest time of the request before a count, which reads the Event."""
 FRESH_S: Final = 22.0
 """Longest time of a listing and the pause before it. Older data counts as stale."""
 
@@ -67,6 +70,8 @@ class Checks:
         """Life and Slurm node → send time of the last successful request of such a drain."""
         self._undone_s: dict[str, float] = {}
         """Slurm node → when another client last changed it while it was drained."""
+        self._counted_s: dict[tuple[int, str], float] = {}
+        """Life and UID of an Event → when the last count was sent."""
         self._caused: defaultdict[str, set[str]] = defaultdict(set)
         """Slurm node → causes that ever applied, without their variable part."""
         self._node_causes: defaultdict[str, set[str]] = defaultdict(set)
@@ -147,9 +152,11 @@ class Checks:
 
     def kube_changed(self, change: Change, author: str) -> None:
         kind, now = change.kind.name, change.now.an_object
+        before = change.before.an_object if change.before else None
+        if kind == "Event" and author == US and before is not None:
+            self._check_counted(before, now)
         if kind == "Event" or (kind == "Pod" and words.is_workload(now)):
             return
-        before = change.before.an_object if change.before else None
         if author == US:
             self._check_object(kind, before, None if change.type == "DELETED" else now)
         if kind == "Node":
@@ -178,6 +185,20 @@ class Checks:
         told = words.DRAINED in words.annotations_of(after)
         if told and words.DRAINED not in words.annotations_of(before):
             self._check_drained(after)
+
+    def _check_counted(self, before: Object, after: Object) -> None:
+        """An Event changes only by a count, of which each life makes one a minute."""
+        name = before["metadata"]["name"]
+        if after["count"] != before["count"] + 1 or uncounted(before) != uncounted(after):
+            self._break("counted", f"Event {name}: {before} -> {after}")
+        if self._present is None:
+            return
+        sent_s = self._present.sent_s
+        counted = (self._present.process.number, before["metadata"]["uid"])
+        last_s = self._counted_s.get(counted)
+        if last_s is not None and sent_s < last_s + MINUTE_S - CALL_S:
+            self._break("counted", f"Event {name} {sent_s - last_s:.3f} s after the last count")
+        self._counted_s[counted] = sent_s
 
     def _our_annotations(self, kind: str) -> frozenset[str]:
         return words.OUR_ANNOTATIONS[kind]

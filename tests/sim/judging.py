@@ -73,6 +73,14 @@ def is_mark(exchange: Exchange) -> bool:
     }  # fmt: skip
 
 
+def uncounted(event: Object) -> Object:
+    """Return the Event without the parts that a count changes."""
+    metadata = event["metadata"]
+    identity = {name: metadata[name] for name in ("name", "namespace", "uid")}
+    rest = {key: event[key] for key in event.keys() - {"count", "lastTimestamp"}}
+    return {**rest, "metadata": identity}
+
+
 def rest_of(an_object: Object) -> Object:
     """Return the object without the parts that change at each write or have their own check."""
     metadata = {

@@ -14,6 +14,7 @@ from sunk_sync.core.rules.host import drain, mirror, retire
 from sunk_sync.core.rules.host.drain import Stands
 from sunk_sync.core.tables.table import Table
 from sunk_sync.kube.read.stream import Reading
+from sunk_sync.kube.write import events
 from sunk_sync.slurm.read.one_node import Seen
 from sunk_sync.slurm.write import nodes, precondition
 from tests.sim.history import BrokenPromiseError
@@ -84,6 +85,9 @@ BROKEN: dict[str, Broken] = {
     "written before everything was listed": (
         [(policy, "_why_not", lambda *_: ""), (policy, "_all_may", lambda _: True)],
         ("nothing happens",), {"unlisted"},
+    ),
+    "an Event is counted without a pause": (
+        [(events, "COUNT_PACE_S", 0.0)], (), {"counted"},
     ),
     "conditions are written without a pause (M1)": (
         [(pacing, "PACE_S", 0.0)], ("and uncordoned",), {"pace"},

@@ -3,8 +3,8 @@
 Rules for a row:
 - A Warning asks somebody to act. Everything else is Normal. FailedScheduling is a Warning in every
   case, because that is what tools know it as from kube-scheduler.
-- An Event is recorded once for each text, on one object. So a text names no time, no age and no
-  attempt: otherwise each repetition would be a new Event.
+- An Event exists once for each text, on one object; each repetition raises its count. So a text
+  names no time, no age and no attempt: otherwise each repetition would be a new Event.
 - Its reason has an entry in docs/troubleshooting.md.
 """
 
@@ -40,7 +40,7 @@ class EventKind(Struct, frozen=True, eq=False, kw_only=True):
     on: str
     """The objects that get it."""
     repeats: str
-    """When the same object gets another one."""
+    """When the same object gets another one, with another text or a higher count."""
     text: str
 
 
@@ -218,7 +218,7 @@ EVENT_DRAINS_HELD: Final = EventKind(
     type="Warning",
     action="Draining",
     on="own namespace",
-    repeats="never while Kubernetes keeps the last one, one hour by default",
+    repeats="drains are held again, as a higher count; once a minute",
     text="`--max-drains-per-minute` delays drains.",
 )
 EVENT_SELECTOR: Final = EventKind(
@@ -226,7 +226,7 @@ EVENT_SELECTOR: Final = EventKind(
     type="Warning",
     action="Matching",
     on="own namespace",
-    repeats="never while Kubernetes keeps the last one, one hour by default",
+    repeats="the selector fails again, as a higher count; once a minute",
     text="`--slurmd-selector` does not match known slurmd Pods.",
 )
 

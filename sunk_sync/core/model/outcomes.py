@@ -33,7 +33,7 @@ class Done(Struct, frozen=True, gc=False):
     missing: bool = False
     """No object has the UID of the action: there was nothing to do."""
     why: str = ""
-    """Why a read by name proves nothing; empty: it found the object, or none."""
+    """Why a read by name proves nothing, or why an Event was not counted. Else empty."""
 
 
 class Refused(Struct, frozen=True, gc=False):

@@ -24,6 +24,7 @@ CONTENT_TYPE = "application/apply-patch+yaml"
 Apply = SetConditions | SetMetadata | Cordon | Uncordon
 
 
+MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 
 POD_CONDITIONS = (

@@ -29,11 +29,10 @@ from sunk_sync.kube.api.answers import Decode, KubeError
 from sunk_sync.kube.api.client import Caller, Request
 from sunk_sync.kube.decode.source_decoder import NODE_SETS, SLURMD_PODS, Unreadable
 from sunk_sync.kube.decode.strings import cut
-from sunk_sync.kube.write.apply import CONTENT_TYPE, request_of
+from sunk_sync.kube.write.apply import CONTENT_TYPE, MERGE, request_of
 from sunk_sync.kube.write.outcomes import WallClock, failed, is_missing, spelled
 from sunk_sync.kube.write.pod_requests import deletion, reading
 
-MERGE = "application/merge-patch+json"
 Seen = Observed | Unreadable
 
 

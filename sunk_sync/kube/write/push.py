@@ -29,7 +29,8 @@ from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.kube.api.answers import Decode, KubeError
 from sunk_sync.kube.api.client import Caller, Request
 from sunk_sync.kube.decode.source_decoder import NODES, PODS, SLURMD_PODS, SourceDecoder, Unreadable
-from sunk_sync.kube.write import apply, events
+from sunk_sync.kube.write import apply
+from sunk_sync.kube.write.events import EventPush
 from sunk_sync.kube.write.node_locks import LockPush
 from sunk_sync.kube.write.node_sets import NodeSetPush
 from sunk_sync.kube.write.outcomes import WallClock, failed, spelled
@@ -83,6 +84,7 @@ class KubePush:
         self._clock = clock
         self._wall_clock = wall_clock
         self._nodes = nodes
+        self._events = EventPush(client, clock=clock, wall_clock=wall_clock)
         self._node_sets = NodeSetPush(client, clock=clock, wall_clock=wall_clock)
         self._locks = LockPush(client, clock=clock, nodes=nodes)
         self._workload = WorkloadPush(client, wall_clock=wall_clock, clock=clock)
@@ -98,7 +100,7 @@ class KubePush:
             return await self._apply(action)
         match action:
             case RecordEvent():
-                return await self._record_event(action)
+                return await self._events.push(action)
             case GetObject():
                 return await self._get_object(action)
             case Relist():
@@ -121,17 +123,6 @@ class KubePush:
         if isinstance(answer, KubeError):
             return failed(action, answer, request=request)
         return Done(action, (answer,) if isinstance(answer, Observed) else ())
-
-    async def _record_event(self, action: RecordEvent) -> Outcome:
-        try:
-            body = msgspec.json.encode(events.event_of(action, at=self._now()))
-        except UnicodeEncodeError as error:
-            return Refused(action, f"its text cannot be encoded: {error.reason}")
-        request = Request(method="POST", path=events.path_of(action), body=body)
-        answer = await self._client.call(request, _decode_named)
-        if not isinstance(answer, KubeError) or answer.reason == "AlreadyExists":
-            return Done(action)
-        return failed(action, answer, request=request)
 
     async def _get_object(self, action: GetObject) -> Outcome:
         kind = _KINDS.get(action.kind)

@@ -15,6 +15,10 @@ POD_CONDITION = "a slurmd Pod shows the state of its Slurm node"
 POD_ANNOTATION = "a slurmd Pod has the drain annotation"
 POD_GONE = "a deleted slurmd Pod drains its Slurm node"
 POD_EVENT = "a slurmd Pod that another one contradicts gets an Event"
+POD_COUNT = "a slurmd Pod that is contradicted twice gets one Event, counted twice"
+NODE_COUNT = "a Node that is contradicted twice gets one Event, counted twice"
+LATE_COUNT = "a Pod that is edited twice after its binding gets one Event, counted twice"
+HELD_COUNT = "drains that are held twice get one Event, counted twice"
 HOOKS_KEY = "the key of the hook tokens is kept in its Secret"
 BOUND = "a new Pod is bound"
 JOB_ID = "a waiting Pod names its job"
@@ -53,6 +57,7 @@ WITHOUT: Mapping[Grant, str] = {
     ("slurmd", "pods", "patch"): POD_ANNOTATION,
     ("slurmd", "pods/status", "patch"): POD_CONDITION,
     ("slurmd", "events", "create"): POD_EVENT,
+    ("slurmd", "events", "patch"): POD_COUNT,
     ("slurmd", "pods", "create"): NODE_SET_PODS,
     ("slurmd", "pods", "delete"): NODE_SET_ENDS,
     ("slurmd", "nodesets", "list"): NODE_SET_PODS,
@@ -67,14 +72,17 @@ WITHOUT: Mapping[Grant, str] = {
     ("work", "pods/binding", "create"): BOUND,
     ("work", "pods/status", "patch"): WAITS,
     ("work", "events", "create"): WAITS_EVENT,
+    ("work", "events", "patch"): LATE_COUNT,
     ("work", "jobs", "get"): INDEXED_JOB,
     ("work", "podgroups", "get"): POD_GROUP,
     ("own", "events", "create"): HELD,
+    ("own", "events", "patch"): HELD_COUNT,
     ("own", "secrets sunk-sync-slurm-hooks-key", "get"): HOOKS_KEY,
     ("own", "secrets sunk-sync-slurm-hooks-key", "patch"): HOOKS_KEY,
     ("own", "leases sunk-sync-slurm", "get"): LEADS,
     ("own", "leases sunk-sync-slurm", "patch"): LEADS,
     ("own", "leases", "create"): LEADS_AGAIN,
     ("default", "events", "create"): NODE_EVENT,
+    ("default", "events", "patch"): NODE_COUNT,
 }
 """A test takes each verb away on real servers. For `list` it also restarts the API server."""

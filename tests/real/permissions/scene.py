@@ -9,15 +9,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from sunk_sync.core.model.event_kinds import EVENT_TOO_LATE
 from sunk_sync.core.model.job_identity import Identity, job_name, spell_identity
 from sunk_sync.core.model.names import EVENT_COMPONENT
+from sunk_sync.kube.write.events import COUNT_PACE_S
 from sunk_sync.server.tokens import LOCK, make_token
 from tests.real import node_sets
 from tests.real.permissions import claims
 from tests.real.permissions.account import OWN, SLURMD, WORK
 from tests.real.pod_groups import CRDS, NAME, make_pod_group
 from tests.real.service import Service
-from tests.real.stage import PREFIX, prefixed
+from tests.real.stage import PREFIX, eventually, prefixed
 from tests.real.testbed import Bed, BedError, RestError, kube_objects
 from tests.real.testbed.ports import Ports
 from tests.real.workloads import HOSTNAME, SCHEDULER, all_jobs, lives, workload_spec
@@ -27,11 +29,11 @@ LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{OWN}/leases"
 LEASE = "sunk-sync-slurm"
 JOBS = f"/apis/batch/v1/namespaces/{WORK}/jobs"
 EVENTS = {place: f"/api/v1/namespaces/{place}/events" for place in (OWN, SLURMD, WORK, "default")}
-CORDONED, ANNOTATED, PODLESS, NODELESS, DOUBLE, ONE, TWO, FIRST, SECOND = (
-    f"x{number}" for number in range(1, 10)
+CORDONED, ANNOTATED, PODLESS, NODELESS, DOUBLE, ONE, TWO, FIRST, SECOND, THIRD = (
+    f"x{number}" for number in range(1, 11)
 )
-"""What happens to each Slurm node without a slurmd. FIRST and SECOND become NotReady."""
-HOSTS = (CORDONED, ANNOTATED, PODLESS, NODELESS, DOUBLE, ONE, TWO, FIRST, SECOND)
+"""What happens to each Slurm node without a slurmd. FIRST, SECOND and THIRD become NotReady."""
+HOSTS = (CORDONED, ANNOTATED, PODLESS, NODELESS, DOUBLE, ONE, TWO, FIRST, SECOND, THIRD)
 FULL = "n1"
 """In the scene of all Pods a Pod of another scheduler fills it."""
 FLAGS = {
@@ -134,6 +136,7 @@ class Scene:
         else:
             yield self._change, {**self._of_hosts(), **self._of_pods()}
             yield self._change_again, self._afterwards()
+            yield self._repeat, self._counted()
 
     def _broken(self, promises: Claims, wanted: str) -> set[str]:
         """Wait until all claims are true, or too long for one."""
@@ -196,10 +199,10 @@ class Scene:
         kube.annotate_pod(f"slurmd-{ANNOTATED}", SLURMD, prefixed({"cordon": "true"}))
         kube.delete_pod(f"slurmd-{PODLESS}", SLURMD, grace_s=0)
         kube.delete_node(NODELESS)
-        kube.create(kube_objects.slurmd_pod(DOUBLE, namespace=SLURMD, name="double"))
-        for name in (ONE, TWO):
-            kube.annotate_node(name, prefixed({"slurm_node": ONE}))
+        kube.annotate_node(ONE, prefixed({"slurm_node": ONE}))
+        self._contradict()
         self._pod(self._named("runs"))
+        self._pod(self._named("late"), timeout="30")  # otherwise one array with the Pod above
         self._pod(self._named("waits"), partition="off")
         self._orphan()
         self._gangs()
@@ -271,6 +274,28 @@ class Scene:
             self.bed.slurm.cancel(str(job["job_id"]))
         for name in (FIRST, SECOND):
             self.bed.kube.set_node_ready(name, ready=False)
+
+    def _repeat(self) -> None:
+        """Let conditions that have an Event end, and begin again when it may be counted."""
+        kube, late = self.bed.kube, self._named("late")
+        eventually(lambda: self._pod_of(late)["spec"].get("nodeName"), f"{late} is bound")
+        kube.annotate_pod(late, WORK, prefixed({"partition": "off"}))
+        ignored = EVENT_TOO_LATE.reason
+        eventually(lambda: self._event(WORK, late, reason=ignored), f"{late} has Event {ignored}")
+        kube.annotate_pod(late, WORK, {f"{PREFIX}partition": None})
+        kube.delete_pod("double", SLURMD, grace_s=0)
+        kube.annotate_node(TWO, {f"{PREFIX}slurm-node": None})
+        for name in (FIRST, SECOND):
+            kube.set_node_ready(name, ready=True)
+        time.sleep(COUNT_PACE_S + QUIET_S)
+        kube.annotate_pod(late, WORK, prefixed({"partition": "off"}))
+        self._contradict()
+        for name in (FIRST, SECOND, THIRD):
+            kube.set_node_ready(name, ready=False)
+
+    def _contradict(self) -> None:
+        self.bed.kube.create(kube_objects.slurmd_pod(DOUBLE, namespace=SLURMD, name="double"))
+        self.bed.kube.annotate_node(TWO, prefixed({"slurm_node": ONE}))
 
     def _fill(self) -> None:
         """Another scheduler's Pod fills a host; then comes a Pod of ours for this host."""
@@ -362,6 +387,14 @@ class Scene:
             claims.HELD: lambda: self._event(OWN, OWN),
         }
 
+    def _counted(self) -> Claims:
+        return {
+            claims.POD_COUNT: lambda: self._event(SLURMD, f"slurmd-{DOUBLE}", count=2),
+            claims.NODE_COUNT: lambda: self._event("default", TWO, count=2),
+            claims.LATE_COUNT: lambda: self._event(WORK, self._named("late"), count=2),
+            claims.HELD_COUNT: lambda: self._event(OWN, OWN, count=2),
+        }
+
     def _with_all_pods(self) -> Claims:
         ours = self._named("ours")
         return {
@@ -398,11 +431,13 @@ class Scene:
         row = self.bed.slurm.slurm_node(slurm_node)
         return "DRAIN" in row["state"] and str(row["reason"]) == reason
 
-    def _event(self, namespace: str, name: str) -> bool:
+    def _event(self, namespace: str, name: str, *, count: int = 1, reason: str = "") -> bool:
         """Return whether sunk-sync wrote an Event; Kubernetes writes one about each new Node."""
         items = self._get(EVENTS[namespace])["items"]
         return any(
             (one["reportingComponent"], one["involvedObject"]["name"]) == (EVENT_COMPONENT, name)
+            and one["count"] >= count
+            and reason in ("", one["reason"])
             for one in items
         )
 

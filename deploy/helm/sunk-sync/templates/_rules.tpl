@@ -57,6 +57,7 @@
   resources: [events]
   verbs:
     - create # records on the object what sunk-sync decided and why
+    - patch # counts an Event that happens again
 {{- end }}
 
 {{- define "sunk-sync.rules.work" -}}
@@ -104,6 +105,7 @@
   resources: [events]
   verbs:
     - create # records decisions on a Pod (P2, P10, P11)
+    - patch # counts an Event that happens again
 - apiGroups: [batch]
   resources: [jobs]
   verbs:
@@ -119,6 +121,7 @@
   resources: [events]
   verbs:
     - create # records what concerns the service as a whole (S19, S20)
+    - patch # counts an Event that happens again
 {{- end }}
 
 {{- define "sunk-sync.rules.default" -}}
@@ -126,6 +129,7 @@
   resources: [events]
   verbs:
     - create # records decisions on a Node; Events of Nodes are in `default`
+    - patch # counts an Event that happens again
 {{- end }}
 
 {{- define "sunk-sync.rules.all-pods" -}}
