@@ -135,7 +135,7 @@ class Settings(BaseModel):
     """PriorityClass → what Slurm is asked for:
     high=qos=urgent,low=partition=spare,first=priority=1000; an annotation wins"""
     unsupported: Literal["ignore", "refuse"] = _setting(_PODS, "ignore")
-    """Pods with required affinity or spread rules that Slurm cannot follow"""
+    """Pods with hard rules about other Pods that sunk-sync cannot keep"""
     refuse_static_cpu: types.Switch = _setting(_PODS, default=False)
     """refuse Pods of Guaranteed QoS with whole CPUs instead of warning"""
     placeholder: Literal["auto", Kind] = _setting(_PODS, "auto")

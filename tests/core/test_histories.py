@@ -10,6 +10,7 @@ import pytest
 from tests.core.history import run_histories
 from tests.core.lock_history import LockHistory
 from tests.core.node_set_history import NodeSetHistory
+from tests.core.ruled_history import RuledHistory
 from tests.core.workload_history import WorkloadHistory
 
 pytestmark = pytest.mark.no_cover
@@ -33,6 +34,13 @@ def test_every_history_with_workloads_keeps_all_promises() -> None:
     why, and has one job (P1-P30, G1-G7, L6-L7, F2).
     """
     run_histories([int(ONE)] if ONE else range(COUNT), kind=WorkloadHistory)
+
+
+def test_every_history_with_rules_about_other_pods_keeps_all_promises_P8() -> None:
+    """The same with ports, affinity between Pods and topology spread, while labels of Pods and
+    Nodes change. No Pod is bound beside one that a rule of the two forbids.
+    """
+    run_histories([int(ONE)] if ONE else range(COUNT), kind=RuledHistory)
 
 
 def test_every_history_with_locks_keeps_all_promises_L1_L2_L3_L4() -> None:

@@ -25,12 +25,15 @@ from sunk_sync.core.tables.last_seen import LastSeen
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.node_states import is_drained
 from sunk_sync.core.workloads import edges as workload_module
+from sunk_sync.core.workloads import snapshot
 from sunk_sync.core.workloads.edges import WorkloadEdges
+from sunk_sync.core.workloads.neighbours import Neighbours
 from tests.core import rare_edges
 from tests.core.checks import HistoryError
 from tests.core.graph import test_graph
 from tests.core.history import History
 from tests.core.node_set_history import NodeSetHistory
+from tests.core.ruled_history import RuledHistory
 from tests.core.workload_history import WorkloadHistory
 
 pytestmark = pytest.mark.no_cover
@@ -171,12 +174,25 @@ def test_any_dropped_host_of_an_identity_is_noticed(
     assert first_failure() in ("oracle", "read-set")
 
 
+def test_a_pod_bound_beside_one_that_a_rule_forbids_is_noticed_P8(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(snapshot, "why_stopped", lambda _fences, _node: "")
+    assert first_failure((RuledHistory,)) == "rules"
+
+
+def test_a_place_that_concerns_nobody_is_noticed_P8(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Neighbours, "_concerned", lambda _self, _kind: iter(()))
+    assert first_failure((RuledHistory,)) in ("oracle", "exclusions")
+
+
 @pytest.mark.parametrize("name", [name for name in WORKLOAD_NAMES if name not in SCRIPTED])
 def test_any_dropped_key_of_a_workload_is_noticed(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     drop_key(monkeypatch, name)
-    assert first_failure((WorkloadHistory,)) in ("oracle", "read-set", "index")
+    failed = first_failure((WorkloadHistory, RuledHistory))
+    assert failed in ("oracle", "read-set", "index")
 
 
 def test_the_rare_edge_that_is_dropped_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

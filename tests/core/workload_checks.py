@@ -20,6 +20,7 @@ from sunk_sync.core.model.facts import (
 )
 from sunk_sync.core.model.keys import workload_key, workload_key_of
 from sunk_sync.core.model.names import SCHEDULED_CONDITION
+from sunk_sync.core.model.pod_spec import PodTerm
 from sunk_sync.core.model.verdict import Decision
 from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.core.translate.job_states import is_waiting
@@ -127,6 +128,26 @@ class WorkloadSafety:
             stands = other.node_name == bind.node_name and not other.ended
             if stands and other.uid not in uids(job) and not self._confirmed(other, host):
                 raise HistoryError(f"bind: {bind} beside {other}, whose job is not confirmed")
+            if other.node_name and not other.ended and other.uid not in uids(job):
+                self._check_beside(bind, pod, other)
+
+    # P8
+
+    def _check_beside(self, bind: Bind, pod: Pod, other: Pod) -> None:
+        """No rule of the two forbids that they run on these Nodes."""
+        for one, another in ((pod, other), (other, pod)):
+            for term in one.spec.rules.apart:
+                wanted = {(line.key, line.values[0]) for line in term.selector or ()}
+                same = self._domain(bind.node_name, term) == self._domain(other.node_name, term)
+                if wanted <= set(another.labels) and same and self._domain(bind.node_name, term):
+                    raise HistoryError(f"rules: {bind} beside {other}: {term}")
+        ports = set(pod.spec.rules.ports) & set(other.spec.rules.ports)
+        if ports and bind.node_name == other.node_name:
+            raise HistoryError(f"rules: {bind} beside {other}: {ports}")
+
+    def _domain(self, node_name: str, term: PodTerm) -> str:
+        row = self._graph.nodes.get(node_name)
+        return dict(row.offer.labels).get(term.topology_key, "") if row is not None else ""
 
     # P13-P21, P29, G3
 
@@ -293,8 +314,10 @@ def check_workload_rest(reconciler: Reconciler, world: WorkloadWorld) -> None:
 
 def _check_exclusions(pod: Pod, live: list[Job], reconciler: Reconciler) -> None:
     """A waiting job excludes exactly the hosts that cannot take its Pod now (P7)."""
-    reach = reconciler.graph.workloads.feasible_hosts.reach(pod.spec)
-    for job in live if pod.gang is None and not reach.unfit else ():
+    reach = reconciler.graph.workloads.reach(workload_key_of(pod), [pod])
+    key = workload_key_of(pod)
+    told = reconciler.graph.workload(key).request.description is not None
+    for job in live if pod.gang is None and told and not reach.unfit else ():
         if is_waiting(job) and job.identity.hosts not in ("", reach.hosts):
             raise HistoryError(f"exclusions: {job} waits, and is to exclude {reach.excluded}")
 

@@ -18,7 +18,7 @@ from sunk_sync.core.model.facts import (
     SlurmNode,
 )
 from sunk_sync.core.model.outcomes import Outcome, Unsure
-from sunk_sync.core.model.pod_spec import Gang, PodSpec
+from sunk_sync.core.model.pod_spec import Gang, Offer, PodSpec
 from sunk_sync.core.model.user_policy import Rules, UserPolicy
 from sunk_sync.core.model.verdict import Decision
 from tests.core.checks import ReadSet
@@ -79,7 +79,7 @@ class WorkloadHistory(History):
         self.gangs = self.rng.random() < 0.5
         self.calls = 0
         for number in "123":
-            self.world.put_node(node(f"k{number}", uid=self._uid(), offer=OFFER))
+            self.world.put_node(node(f"k{number}", uid=self._uid(), offer=self._offer(number)))
             self.world.put_pod(
                 slurmd_pod(f"n{number}", name=f"p{number}", uid=self._uid(), node_name=f"k{number}")
             )
@@ -112,7 +112,8 @@ class WorkloadHistory(History):
 
     def _changed_node(self, row: Node) -> Node:
         if self.rng.random() < 0.15:
-            return replace(row, offer=OFFER if row.offer != OFFER else node().offer)
+            given = bool(row.offer.allocatable)
+            return replace(row, offer=node().offer if given else self._offer(row.name[1:]))
         return super()._changed_node(row)
 
     def _changed_slurm_node(self, row: SlurmNode) -> SlurmNode:
@@ -125,6 +126,10 @@ class WorkloadHistory(History):
             cpu = self.rng.choice((1000, 15_500))
             return replace(row, requests=(("cpu", cpu), ("memory", 1 << 30)))
         return super()._changed_pod(row)
+
+    def _offer(self, number: str) -> Offer:  # noqa: ARG002
+        """Return what Node k1, k2 or k3 offers."""
+        return OFFER
 
     def _change_workload(self) -> None:
         names = (*SINGLES, *MEMBERS) if self.gangs else SINGLES
@@ -155,8 +160,11 @@ class WorkloadHistory(History):
             gang=gang,
             created_s=self.uid,
             gated=rng.random() < 0.15,
-            spec=rng.choice((SMALL, SMALL, SMALL, SMALL, PICKY, BROKEN)),
+            spec=self._spec(),
         )
+
+    def _spec(self) -> PodSpec:
+        return self.rng.choice((SMALL, SMALL, SMALL, SMALL, PICKY, BROKEN))
 
     def _changed_workload(self, row: Pod) -> Pod:
         rng = self.rng

@@ -29,6 +29,10 @@ class WorkloadReads(ReadSet):
         feasible_hosts = graph.workloads.feasible_hosts
         for name in ("reach", "is_free"):
             setattr(feasible_hosts, name, self._unseen(getattr(feasible_hosts, name)))
+        neighbours = graph.workloads.neighbours
+        for name in ("fences", "is_ruled", "is_its_turn"):
+            setattr(neighbours, name, self._unseen(getattr(neighbours, name)))
+        graph.workloads.reach = self._unseen(graph.workloads.reach)  # type: ignore[method-assign]
         workloads, snapshots = graph.workloads, graph.workload_snapshots
         workloads.is_host = self._unseen(workloads.is_host)  # type: ignore[method-assign]
         snapshots._stuck = self._unseen(snapshots._stuck)  # type: ignore[method-assign]
@@ -82,6 +86,18 @@ def check_indexes(graph: Graph) -> None:
     if not memory.waits_s.keys() >= {pod.uid for pod in pods if not pod.node_name}:
         raise HistoryError(f"index: waits_s is {memory.waits_s}")
     _check_sets(graph)
+    _check_neighbours(graph)
+
+
+def _check_neighbours(graph: Graph) -> None:
+    """Where Pods with rules stand follows from the rows (P8)."""
+    neighbours = graph.workloads.neighbours
+    kept = dict(neighbours._places)
+    neighbours.rebuild()
+    if neighbours._places != kept:
+        wrong = {key: (kept.get(key), neighbours._places.get(key)) for key in kept}
+        wrong = {key: both for key, both in wrong.items() if both[0] != both[1]}
+        raise HistoryError(f"index: neighbours {wrong}")
 
 
 def _check_sets(graph: Graph) -> None:

@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 from sunk_sync.core.model.facts import Pod
-from sunk_sync.core.model.pod_spec import PodSpec, Requirement, Term, Toleration
+from sunk_sync.core.model.pod_spec import (
+    NO_RULES,
+    HostPort,
+    PodRules,
+    PodSpec,
+    PodTerm,
+    Requirement,
+    Spread,
+    Term,
+    Toleration,
+)
 from sunk_sync.kube.decode.source_decoder import PODS, Unreadable
 from tests.kit.pod_rows import GIB, Json, asks, row, settings
 from tests.kube.recorded.server import pod
@@ -17,7 +27,6 @@ def spec_of(**spec: Any) -> PodSpec:
     return row(spec).spec
 
 
-REQUIRED = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "x"}]}
 PREFERRED = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}
 
 
@@ -146,27 +155,103 @@ def test_without_required_affinity_the_terms_are_None_P7(affinity: Json | None) 
     assert spec_of(affinity=affinity).terms is None
 
 
+LABELS: Json = {"labelSelector": {"matchLabels": {"b": "2", "a": "1"}}}
+EXPRESSIONS: Json = {"matchExpressions": [{"key": "c", "operator": "Exists"}]}
+SELECTED = (Requirement("a", "In", ("1",)), Requirement("b", "In", ("2",)))
+EACH_NAMESPACE: Json = {"namespaceSelector": {}}
+LABELLED_NAMESPACES: Json = {"namespaceSelector": {"matchLabels": {"team": "x"}}}
 SOFT_SPREAD, HARD_SPREAD = (
-    {"whenUnsatisfiable": action} for action in ("ScheduleAnyway", "DoNotSchedule")
+    {"whenUnsatisfiable": action, "topologyKey": "z", "maxSkew": 2, **LABELS}
+    for action in ("ScheduleAnyway", "DoNotSchedule")
 )
-ALL_HARD = {
-    "affinity": {"podAffinity": REQUIRED | PREFERRED, "podAntiAffinity": REQUIRED},
-    "topologySpreadConstraints": [SOFT_SPREAD, HARD_SPREAD],
-}
+
+
+def required(**term: Any) -> Json:
+    return {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "x", **term}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "rules"),
+    [
+        ({"affinity": {"podAffinity": required()}}, PodRules(beside=(PodTerm("x"),))),
+        (
+            {"affinity": {"podAntiAffinity": required(**LABELS)}},
+            PodRules(apart=(PodTerm("x", SELECTED),)),
+        ),
+        (
+            {"affinity": {"podAntiAffinity": required(labelSelector=EXPRESSIONS)}},
+            PodRules(apart=(PodTerm("x", (Requirement("c", "Exists"),)),)),
+        ),
+        (
+            {"affinity": {"podAntiAffinity": required(labelSelector={}, namespaces=["t", "s"])}},
+            PodRules(apart=(PodTerm("x", (), ("s", "t")),)),
+        ),
+        (
+            {"affinity": {"podAntiAffinity": required(**LABELS, **EACH_NAMESPACE)}},
+            PodRules(apart=(PodTerm("x", SELECTED, ("*",)),)),
+        ),
+        (
+            {"topologySpreadConstraints": [SOFT_SPREAD, HARD_SPREAD]},
+            PodRules(spread=(Spread("z", SELECTED, 2),)),
+        ),
+        (
+            {
+                "topologySpreadConstraints": [
+                    HARD_SPREAD | {"minDomains": 3, "nodeAffinityPolicy": "Ignore"}
+                ]
+            },
+            PodRules(spread=(Spread("z", SELECTED, 2, 3, honors_affinity=False),)),
+        ),
+        ({"affinity": {"podAffinity": PREFERRED, "podAntiAffinity": PREFERRED}}, NO_RULES),
+        (
+            spec(
+                {"ports": [{"containerPort": 1}, {"containerPort": 1, "hostPort": 80}]},
+                init=[
+                    {"ports": [{"hostPort": 81}]},
+                    {"restartPolicy": "Always", "ports": [{"hostPort": 82, "protocol": "UDP"}]},
+                ],
+            ),
+            PodRules(ports=(HostPort(80), HostPort(82, "UDP"))),
+        ),
+        (
+            spec({"ports": [{"hostPort": 1, "hostIP": ip} for ip in ("0.0.0.0", "10.0.0.1")]}),
+            PodRules(ports=(HostPort(1), HostPort(1, "TCP", "10.0.0.1"))),
+        ),
+    ],
+)  # fmt: skip
+def test_rules_about_other_pods_are_read_P8(spec: Json, rules: PodRules) -> None:
+    assert row(spec).spec.rules == rules
+    assert row(spec).spec.hard == ()
 
 
 @pytest.mark.parametrize(
     ("spec", "hard"),
     [
-        ({"affinity": {"podAffinity": REQUIRED}}, ("podAffinity",)),
-        ({"affinity": {"podAntiAffinity": REQUIRED}}, ("podAntiAffinity",)),
-        ({"affinity": {"podAffinity": PREFERRED, "podAntiAffinity": PREFERRED}}, ()),
-        ({"topologySpreadConstraints": [SOFT_SPREAD]}, ()),
-        (ALL_HARD, ("podAffinity", "podAntiAffinity", "topologySpread")),
+        (
+            {"affinity": {"podAffinity": required(**LABELLED_NAMESPACES)}},
+            ("podAffinity with namespaceSelector",),
+        ),
+        (
+            {"affinity": {"podAntiAffinity": required(**LABELLED_NAMESPACES)}},
+            ("podAntiAffinity with namespaceSelector",),
+        ),
+        (
+            {"topologySpreadConstraints": [HARD_SPREAD | {"matchLabelKeys": ["h"]}]},
+            ("topologySpread with matchLabelKeys or nodeTaintsPolicy",),
+        ),
+        (
+            {"topologySpreadConstraints": [HARD_SPREAD | {"nodeTaintsPolicy": "Honor"}]},
+            ("topologySpread with matchLabelKeys or nodeTaintsPolicy",),
+        ),
     ],
 )
-def test_only_hard_rules_about_other_pods_are_named_P8(spec: Json, hard: tuple[str, ...]) -> None:
+def test_rules_that_sunk_sync_cannot_keep_are_named_P8(spec: Json, hard: tuple[str, ...]) -> None:
     assert row(spec).spec.hard == hard
+    assert row(spec).spec.rules == NO_RULES
+
+
+def test_labels_are_read_sorted_P8() -> None:
+    assert row({}, labels={"b": "2", "a": "1"}).labels == (("a", "1"), ("b", "2"))
 
 
 def test_grace_priority_class_claims_and_gates_are_read_P3_P8_P9() -> None:
@@ -219,7 +304,7 @@ def test_specs_that_differ_in_one_part_are_different() -> None:
         spec_of(containers=[one], resources={"requests": {"cpu": "7"}}),
         spec_of(containers=[one], nodeSelector={"a": "b"}),
         spec_of(containers=[one], tolerations=[{"key": "a"}]),
-        spec_of(containers=[one], affinity={"podAffinity": REQUIRED}),
+        spec_of(containers=[one], affinity={"podAffinity": required()}),
         spec_of(containers=[one], topologySpreadConstraints=[HARD_SPREAD]),
         spec_of(containers=[one], resourceClaims=[{"name": "a"}]),
         spec_of(containers=[one], priorityClassName="a"),

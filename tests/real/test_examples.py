@@ -236,13 +236,14 @@ def test_a_gang_with_exclusive_topology_never_starts(pods: ExampleStage) -> None
 
 
 @beside
-def test_without_a_gang_the_pods_of_an_exclusive_job_follow_the_first(pods: ExampleStage) -> None:
+def test_without_a_gang_each_exclusive_job_has_a_node_of_its_own_P8(pods: ExampleStage) -> None:
     changed = {"\nspec:\n  failurePolicy:": EXCLUSIVE, "gang: job": "comment: alone"}
     with applied(pods, "jobset", changed=changed) as example:
         nodes: defaultdict[str, set[str]] = defaultdict(set)
         for name, load in example.until_running(4).items():
             nodes[name.rsplit("-", 2)[0]].add(load.node)
         assert set(map(len, nodes.values())) == {1}
+        assert len(set.union(*nodes.values())) == len(nodes)
         print(f"exclusive: {dict(nodes)}")
 
 

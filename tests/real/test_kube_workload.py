@@ -10,7 +10,16 @@ from sunk_sync.core.model import names
 from sunk_sync.core.model.actions import Action, Bind, EndPod, GetGang, SetMetadata, SetScheduled
 from sunk_sync.core.model.facts import GangSize, Node, Observed, Pod, Reference
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused
-from sunk_sync.core.model.pod_spec import Gang, Requirement, Taint, Term, Toleration
+from sunk_sync.core.model.pod_spec import (
+    Gang,
+    PodRules,
+    PodTerm,
+    Requirement,
+    Spread,
+    Taint,
+    Term,
+    Toleration,
+)
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.client import Request
 from sunk_sync.kube.decode.source_decoder import OFFERING_NODES, PODS, Unreadable
@@ -160,7 +169,9 @@ async def test_a_pod_is_read_with_the_defaults_of_the_server_P6_P7_P8(place: Pla
     )
     assert Toleration("gpu", "Exists", "", "NoSchedule") in found.spec.tolerations
     assert (found.spec.grace_s, found.spec.priority_class) == (11, "system-node-critical")
-    assert found.spec.hard == ("podAntiAffinity", "topologySpread")
+    assert found.spec.rules == PodRules(
+        apart=(PodTerm("kubernetes.io/hostname", ()),), spread=(Spread("zone", ()),)
+    )
     assert (found.gated, found.phase, found.node_name, found.ended) == (True, "Pending", "", False)
     assert found.settings == (("partition", "gpu"), ("timeout", "90"))
     assert found.gang == Gang("group", "g")

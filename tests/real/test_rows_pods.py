@@ -21,7 +21,11 @@ STRICT = {
     "refuse_static_cpu": "true",
     "priority_map": "urgent=partition=high,weighty=priority=4711",
 }
-RULE = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}
+RULE = {
+    "topologyKey": "kubernetes.io/hostname",
+    "labelSelector": {"matchLabels": {"a": "b"}},
+    "namespaceSelector": {"matchLabels": {"team": "x"}},
+}
 AFFINITY = {"podAntiAffinity": {REQUIRED: [RULE]}}
 
 
@@ -199,7 +203,7 @@ def test_watch_all_pods_counts_pods_of_others_P28(pods: PodStage, schedule: Serv
     pods.bed.kube.kubectl("delete", "-k", MANIFESTS.parent / "all-pods")
 
 
-def test_rules_that_slurm_cannot_enforce_give_a_warning_P8_P27(pods: PodStage, host: Host) -> None:
+def test_rules_that_sunk_sync_cannot_keep_give_a_warning_P8_P27(pods: PodStage, host: Host) -> None:
     containers = pinned(cpu="2", memory="1Gi")
     load, blocker = pods.waiting(host, affinity=AFFINITY, containers=containers)
     load.until(lambda: load.events_of("UnsupportedRule") and load.events_of("StaticCPU"))

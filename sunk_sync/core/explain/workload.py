@@ -104,7 +104,7 @@ def _host_facts(graph: Graph, workload: Workload) -> Iterator[Fact]:
         return
     fit: list[str] = []
     away: defaultdict[str, list[str]] = defaultdict(list)
-    reasons = graph.workloads.feasible_hosts.reasons_of([pod.spec for pod in pods])
+    reasons = graph.workloads.reasons_of(workload.key, pods)
     for name, why in sorted(reasons.items()):
         (away[", ".join(why)] if why else fit).append(name)
     many = len(fit) + sum(map(len, away.values()))

@@ -44,7 +44,7 @@ class Configuration(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True
     gres_map: tuple[tuple[str, str], ...] = ()
     """Extended resource (or `prefix/*`), GRES in Slurm or `-` (P6)."""
     unsupported: Literal["ignore", "refuse"] = "ignore"
-    """How to treat Pods with hard rules that Slurm cannot keep (P8)."""
+    """How to treat Pods with hard rules that sunk-sync cannot keep (P8)."""
     priority_map: tuple[tuple[str, str, str | int], ...] = ()
     """PriorityClass; qos, partition or priority; its value (P9)."""
     refuse_static_cpu: bool = False

@@ -106,7 +106,7 @@ EVENT_UNSUPPORTED: Final = EventKind(
     action="Submitting",
     on="Pod",
     repeats="never",
-    text="Slurm cannot keep a hard rule of the Pod, such as anti-affinity.",
+    text="sunk-sync cannot keep a hard rule of the Pod, such as one with a namespaceSelector.",
 )
 EVENT_STATIC_CPU: Final = EventKind(
     reason="StaticCPU",

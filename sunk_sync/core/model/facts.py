@@ -138,6 +138,8 @@ class Pod(Struct, frozen=True, kw_only=True, gc=False):
     ended: bool = False
     """Phase Succeeded or Failed, or every container has ended."""
     spec: PodSpec = PodSpec()
+    labels: tuple[tuple[str, str], ...] = ()
+    """All of them, sorted."""
     settings: tuple[tuple[str, str], ...] = ()
     """Annotations that job_description.SETTINGS names, without prefix, sorted (P4)."""
     gang: Gang | None = None

@@ -47,6 +47,51 @@ class Offer(Struct, frozen=True, gc=False):
 NO_OFFER = Offer()
 
 
+class HostPort(Struct, frozen=True, gc=False):
+    """A port of the Node that a container uses."""
+
+    port: int
+    protocol: str = "TCP"
+    address: str = ""
+    """Empty: every address of the Node."""
+
+
+class PodTerm(Struct, frozen=True, gc=False):
+    """One term of required affinity or anti-affinity between Pods."""
+
+    topology_key: str
+    """Label of Nodes: equal values are one domain."""
+    selector: tuple[Requirement, ...] | None = None
+    """Labels of Pods; None matches no Pod, an empty one each Pod."""
+    namespaces: tuple[str, ...] = ()
+    """Empty: the Pod's own; `*`: all."""
+
+
+class Spread(Struct, frozen=True, gc=False):
+    """One topology spread constraint with DoNotSchedule."""
+
+    topology_key: str
+    selector: tuple[Requirement, ...] | None = None
+    max_skew: int = 1
+    min_domains: int = 1
+    honors_affinity: bool = True
+    """Only Nodes that the Pod selects count as domains."""
+
+
+class PodRules(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
+    """Hard rules that compare a Pod with Pods that are placed already."""
+
+    ports: tuple[HostPort, ...] = ()
+    apart: tuple[PodTerm, ...] = ()
+    """Required podAntiAffinity."""
+    beside: tuple[PodTerm, ...] = ()
+    """Required podAffinity."""
+    spread: tuple[Spread, ...] = ()
+
+
+NO_RULES = PodRules()
+
+
 class PodSpec(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
     requests: tuple[tuple[str, int], ...] = ()
     """Resource and amount as Kubernetes counts them (P6), without zeros, sorted: cpu in
@@ -57,8 +102,9 @@ class PodSpec(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
     tolerations: tuple[Toleration, ...] = ()
     grace_s: int = 30
     priority_class: str = ""
+    rules: PodRules = NO_RULES
     hard: tuple[str, ...] = ()
-    """Hard rules that Slurm cannot enforce (P8): podAffinity, podAntiAffinity, topologySpread."""
+    """Hard rules that sunk-sync cannot keep (P8), such as a namespaceSelector."""
     claims: bool = False
     static_cpu: bool = False
     """Guaranteed QoS with whole CPUs (P27)."""

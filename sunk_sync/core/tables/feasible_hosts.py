@@ -1,5 +1,6 @@
 """Hosts that can take a workload Pod, computed only while it has no job (P7, P28)."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
@@ -19,10 +20,12 @@ from sunk_sync.core.translate.node_fit import (
     Demand,
     Reasons,
     demand_of,
+    label_of,
     summed,
     why_none,
     why_unfit,
 )
+from sunk_sync.core.translate.pod_rules import Fences, why_stopped
 from sunk_sync.core.views.parts import Reach
 
 FREE = frozenset({"IDLE", "MIXED"})
@@ -63,6 +66,8 @@ class FeasibleHosts:
         self._slurm_nodes = slurm_nodes
         self._claims = claims
         self._cached: dict[PodSpec, Reach] = {}
+        self._domains: dict[str, dict[str | None, list[str]]] = {}
+        """Label of Nodes → value → hosts."""
         self._waited_for: dict[tuple[str, ...], tuple[str, ...]] = {}
         """Feasible hosts → names of their Nodes, if none of them is ready; else empty."""
         self._lost = False
@@ -84,6 +89,7 @@ class FeasibleHosts:
     def forget(self) -> None:
         """A host was added or removed, or its resources changed."""
         self._cached.clear()
+        self._domains.clear()
         self._waited_for.clear()
 
     def readiness_changed(self) -> bool:
@@ -128,6 +134,48 @@ class FeasibleHosts:
             kept = self._cached[spec] = self._compute(spec)
         return kept
 
+    def fenced(self, reach: Reach, fences: Fences, *, specs: Iterable[PodSpec]) -> Reach:
+        """Return the reach without hosts where a rule about other Pods stops these Pods (P8)."""
+        stopped = self._stopped_by(fences).intersection(reach.fit)
+        if not stopped:
+            return reach
+        fit = tuple([name for name in reach.fit if name not in stopped])
+        excluded = tuple(sorted({*reach.excluded, *stopped}))
+        unfit = ""
+        if not fit:
+            reasons = self.reasons_of(specs, fences=fences)
+            unfit = why_none(reasons.values(), nodes=len(reasons))
+        return replace(reach, excluded=excluded, unfit=unfit, fit=fit, hosts=hosts_digest(excluded))
+
+    def _stopped_by(self, fences: Fences) -> set[str]:
+        """Return the hosts that some fence closes, without a look at each host."""
+        stopped: set[str] = set()
+        for fence in fences:
+            hosts = self._domains.get(fence.key)
+            if hosts is None:
+                hosts = self._domains[fence.key] = self._by_domain(fence.key)
+            if fence.inside:
+                stopped.update(
+                    *[names for value, names in hosts.items() if value not in fence.values]
+                )
+            else:
+                stopped.update(*[hosts[value] for value in fence.values if value in hosts])
+        return stopped
+
+    def _by_domain(self, key: str) -> dict[str | None, list[str]]:
+        """Return the hosts of each value of a label of Nodes; empty key: of each Node."""
+        found: defaultdict[str | None, list[str]] = defaultdict(list)
+        for name in self._slurm_nodes.entries:
+            claim = self._claims.claim_of(name)
+            if claim.node is not None:
+                node = claim.node.row
+                found[label_of(node.offer.labels, key) if key else node.name].append(name)
+        return dict(found)
+
+    def _why_stopped(self, fences: Fences, slurm_node: str) -> str:
+        claim = self._claims.claim_of(slurm_node)
+        return why_stopped(fences, claim.node.row) if claim.node is not None else ""
+
     def is_free(self, reach: Reach) -> bool:
         """Whether one of the feasible hosts may have free resources now."""
         entries = self._slurm_nodes.entries
@@ -168,10 +216,15 @@ class FeasibleHosts:
         external = bool(fit) and external
         return Reach(excluded, why, tuple(sorted(fit)), external, hosts_digest(excluded))
 
-    def reasons_of(self, specs: Iterable[PodSpec]) -> dict[str, Reasons]:
+    def reasons_of(self, specs: Iterable[PodSpec], *, fences: Fences = ()) -> dict[str, Reasons]:
         """Return for each Slurm node why it cannot take one of these Pods; empty: it can."""
         demands = [demand_of(spec) for spec in dict.fromkeys(specs)]
-        return {name: self._first_reasons(demands, name) for name in self._slurm_nodes.entries}
+        own = {name: self._first_reasons(demands, name) for name in self._slurm_nodes.entries}
+        return {name: why or self._stopped(fences, name) for name, why in own.items()}
+
+    def _stopped(self, fences: Fences, slurm_node: str) -> Reasons:
+        why = self._why_stopped(fences, slurm_node)
+        return (why,) if why else ()
 
     def _first_reasons(self, demands: Sequence[Demand], slurm_node: str) -> Reasons:
         each = (self._reasons(demand, slurm_node) for demand in demands)

@@ -168,7 +168,7 @@ def static_cpu_warning(pods: Sequence[Pod]) -> str:
 
 
 def unsupported(pods: Sequence[Pod]) -> tuple[str, ...]:
-    """Return the hard rules of these Pods that Slurm cannot keep, sorted (P8)."""
+    """Return the hard rules of these Pods that sunk-sync cannot keep, sorted (P8)."""
     return tuple(sorted({rule for pod in pods for rule in pod.spec.hard}))
 
 
@@ -230,11 +230,11 @@ def _of_grace(pod: Pod, configuration: Configuration) -> Iterable[str]:
 
 
 def _of_rules(pod: Pod, configuration: Configuration) -> Iterable[str]:
-    """P8, P27: rules that Slurm cannot keep."""
+    """P8, P27: rules that sunk-sync cannot keep."""
     if pod.spec.claims:
         yield "resourceClaims are not supported"
     if pod.spec.hard and configuration.unsupported == "refuse":
-        yield f"Slurm cannot keep {', '.join(pod.spec.hard)}"
+        yield f"sunk-sync cannot keep {', '.join(pod.spec.hard)}"
     if pod.spec.static_cpu and configuration.refuse_static_cpu:
         yield _STATIC_CPU
 

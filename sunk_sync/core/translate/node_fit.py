@@ -70,6 +70,13 @@ class Demand:
         self._repelled = lru_cache(KINDS_MAX)(partial(_repelled, spec.tolerations))
         self._short = lru_cache(KINDS_MAX)(partial(_short, spec.requests))
 
+    def selects(self, node: Node) -> bool:
+        """Return whether node selector and required node affinity accept the Node."""
+        labels = node.offer.labels
+        if self._selector and not _selected(self._selector, labels):
+            return False
+        return any(term.holds(node.name, labels) for term in self._terms)
+
     def reasons(self, node: Node, taken: Amounts = ()) -> Reasons:
         """Return reasons of the first check that rejects the Node, in kube-scheduler's order."""
         if node.unschedulable and not self._tolerates_cordon:
@@ -77,12 +84,7 @@ class Demand:
         offer = node.offer
         if offer.taints and (reasons := self._repelled(offer.taints)):
             return reasons
-        if self._selector and not _selected(self._selector, offer.labels):
-            return MISMATCH
-        for term in self._terms:
-            if term.holds(node.name, offer.labels):
-                break
-        else:
+        if not self.selects(node):
             return MISMATCH
         return self._short(offer.allocatable, taken)
 
@@ -134,6 +136,12 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     return toleration.operator == "Exists"
 
 
+def label_of(labels: Labels, key: str) -> str | None:
+    """Return the value of a label; None: there is none."""
+    place = bisect_left(labels, (key,))
+    return labels[place][1] if place < len(labels) and labels[place][0] == key else None
+
+
 def _selected(selector: Labels, labels: Labels) -> bool:
     for pair in selector:
         place = bisect_left(labels, pair)
@@ -148,9 +156,7 @@ class _Term(NamedTuple):
 
     def holds(self, name: str, labels: Labels) -> bool:
         for key, check in self.checks:
-            place = bisect_left(labels, (key,))
-            there = place < len(labels) and labels[place][0] == key
-            if not check(labels[place][1] if there else None):
+            if not check(label_of(labels, key)):
                 return False
         return not self.name_checks or all(check(name) for check in self.name_checks)
 
@@ -165,15 +171,15 @@ def _ready_terms(terms: tuple[Term, ...]) -> tuple[_Term, ...]:
 
 
 def _ready_term(term: Term) -> _Term | None:
-    checks = [(line.key, check) for line in term.expressions if (check := _label_check(line))]
+    checks = [(line.key, check) for line in term.expressions if (check := label_check(line))]
     names = [check for line in term.fields if (check := _name_check(line))]
     if len(checks) < len(term.expressions) or len(names) < len(term.fields):
         return None
     return _Term(tuple(checks), tuple(names))
 
 
-def _label_check(line: Requirement) -> Check | None:
-    """Return None if the line is ill-formed: then kube-scheduler matches no Node by its term."""
+def label_check(line: Requirement) -> Check | None:
+    """Return None if the line is ill-formed: then kube-scheduler matches nothing by its term."""
     if not all(LABEL_VALUE.fullmatch(value) for value in line.values):
         return None
     if line.operator in ("In", "NotIn"):

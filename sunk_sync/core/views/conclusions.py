@@ -26,6 +26,9 @@ REFUSED_AGAIN_S = 300.0
 """How long sunk-sync waits after Slurm refused a job, unless the Pods change (P10)."""
 
 
+OUT_OF_TURN = "waits its turn: Pods that may not run side by side are placed one after another"
+
+
 def named(workload: Workload) -> str:
     """Return `Pod ns/name`; for a gang the first Pod and the number of the others."""
     pods = workload.members.pods

@@ -61,6 +61,7 @@ class WorkloadEdges:
         self._hosts = workloads.hosts
         self._calls = workloads.calls
         self._snapshots = snapshots
+        self._neighbours = workloads.neighbours
         self._listed_jobs = ListedJobs(workloads)
 
     def pod_changed(
@@ -89,6 +90,7 @@ class WorkloadEdges:
         nodes = {row.node_name for row in rows if row.node_name}
         self._residents.forget_asked(nodes)
         keys = set(map(workload_key, workloads)) | self._review(workloads)
+        keys.update(map(workload_key, self._neighbours.pod_changed(before, after, keys=workloads)))
         for row in rows:
             jobs = self._index.jobs_of_uid.get(row.uid, ())
             keys = keys.union(*[self._awaited(self._jobs.entries[one].row) for one in jobs])
@@ -98,11 +100,13 @@ class WorkloadEdges:
         """Handle a Pod that keeps its workload and its Node, so no index changes."""
         self._index.put_pod(after)
         own = self._index.key_of_uid[after.uid]
+        neighbours = self._neighbours.pod_changed(before, after, keys=(own,))
+        beside = set(map(workload_key, neighbours))
         same = same_for_others(before, after)
         if same and before.terminating == after.terminating and before.gated == after.gated:
-            return {workload_key(own)}
+            return beside | {workload_key(own)}
         workloads = self._workloads_of_pod(after.uid, own)
-        keys = set(map(workload_key, workloads)) | self._review(workloads)
+        keys = beside | set(map(workload_key, workloads)) | self._review(workloads)
         if same and after.node_name not in self._residents.nodes_asked:
             return keys
         return keys | self._touch_node(after.node_name)
@@ -126,7 +130,7 @@ class WorkloadEdges:
         keys = {workload_key(key) for key in workloads} | self._review(workloads)
         for row in named:
             keys |= self._touch_beside(uids_of(row.identity))
-        return keys | self._since_crowded(crowded)
+        return keys | self._placed_again(workloads) | self._since_crowded(crowded)
 
     def _job_moved(self, before: Job, after: Job, *, now: float) -> set[Key]:
         """Handle a job that was live and is live: the sets that `_review` updates do not change."""
@@ -135,6 +139,7 @@ class WorkloadEdges:
         self._move_job(before, after, now=now)
         keys = {workload_key(key) for key in self._index.keys_of_job(after.job_id)}
         keys |= self._touch_beside(self._index.uids_of_job[after.job_id])
+        keys |= self._placed_again(self._index.keys_of_job(after.job_id))
         return keys | self._since_crowded(crowded)
 
     def _reindex(self, before: Job | None, after: Job | None, *, now: float) -> list[Job]:
@@ -229,7 +234,7 @@ class WorkloadEdges:
                 key = gang_key(word.namespace, Gang(word.kind, word.name))
                 memory.sizes[key] = word
                 memory.forget(key)
-                return {workload_key(key)}
+                return {workload_key(key)} | self._placed_again((key,))
             case JobNotice() if word.job_id in self._jobs.entries:
                 known = self._jobs.entries[word.job_id]
                 memory.note_notice(word, known.row, read_s=known.order)
@@ -245,6 +250,7 @@ class WorkloadEdges:
         """Other rules apply: check every request again, also one that Slurm refused (P5)."""
         self._all.apply_rules(policy)
         self._memory.refusals.clear()
+        self._neighbours.rebuild()
         return set(map(workload_key, self._index.pods))
 
     def namespace_changed(self, name: str) -> set[Key]:
@@ -254,7 +260,7 @@ class WorkloadEdges:
         for key in keys:
             for one in (key, *self._memory.gang_ids.get(key, ())):
                 self._memory.refusals.pop(one, None)
-        return set(map(workload_key, keys))
+        return set(map(workload_key, keys)) | self._placed_again(keys)
 
     def _taken_changed(self, word: Taken) -> set[Key]:
         """Pods of other schedulers changed on a Node; this matters only if it is a host."""
@@ -271,7 +277,7 @@ class WorkloadEdges:
         for key in keys:
             if key != workload:
                 self._memory.gang_ids[key] = (workload,)
-        return set(map(workload_key, keys)) | self._review(keys)
+        return set(map(workload_key, keys)) | self._review(keys) | self._placed_again(keys)
 
     def _sent_without_job(self, workload: str, *, now: float) -> set[Key]:
         keys = self._keys_of_id(workload)
@@ -282,7 +288,7 @@ class WorkloadEdges:
         """Return workloads with these ids, of which older facts were forgotten."""
         gangs = [key for key, known in self._memory.gang_ids.items() if {*known} & {*ids}]
         keys = [*filter(self._index.knows, ids), *gangs]
-        return set(map(workload_key, keys)) | self._review(keys)
+        return set(map(workload_key, keys)) | self._review(keys) | self._placed_again(keys)
 
     def _gangs_called(self, workload: str) -> list[str]:
         gangs = [key for key in self._index.pods if key.startswith(GANG_PREFIX)]
@@ -327,6 +333,7 @@ class WorkloadEdges:
     def hosts_changed(self) -> set[Key]:
         """Other hosts may be feasible: return the workloads that follow it at once."""
         self._feasible_hosts.forget()
+        self._neighbours.rebuild()
         self._exclusion_updates.hosts_changed()
         following, self._lists.following = self._lists.following, {}
         return set(map(workload_key, self._lists.unplaced | following))
@@ -383,6 +390,12 @@ class WorkloadEdges:
         """Return workloads about to start on this Slurm node: only they read its residents."""
         return set(map(workload_key, self._index.moving_in(slurm_node)))
 
+    def _placed_again(self, workloads: Iterable[str]) -> set[Key]:
+        """Pods took or left a place: return the workloads that may not stand beside them (P8)."""
+        if not self._neighbours.active:
+            return set()
+        return {workload_key(one) for key in workloads for one in self._neighbours.refresh(key)}
+
     def _touch_node(self, node_name: str) -> set[Key]:
         """The residents of a Node changed: drop cached values; return the keys that read them."""
         if not node_name:
@@ -415,7 +428,7 @@ class WorkloadEdges:
             if live or not bound:
                 self._memory.missing_s.pop(key, None)
             held = live or self._all.rows_that_ask(key)
-            keep(self._lists.orphaned, key, wanted=self._lacks_pods(held))
+            keep(self._lists.orphaned, key, wanted=self._index.lacks_pods(held))
         return self._since_crowded(crowded)
 
     def _since_crowded(self, crowded: bool) -> set[Key]:
@@ -425,7 +438,3 @@ class WorkloadEdges:
             if crowded != self._lists.is_crowded()
             else set()
         )
-
-    def _lacks_pods(self, jobs: Sequence[Job]) -> bool:
-        uids = [uid for row in jobs for uid in self._index.uids_of_job[row.job_id]]
-        return bool([uid for uid in uids if uid not in self._index.key_of_uid])

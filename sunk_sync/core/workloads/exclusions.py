@@ -4,11 +4,9 @@ A change of a host computes nothing by itself. So ten thousand waiting jobs make
 more expensive, and Slurm gets few updates at a time.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from sunk_sync.core.model.facts import Job
-from sunk_sync.core.model.pod_spec import PodSpec
-from sunk_sync.core.tables.feasible_hosts import FeasibleHosts
 from sunk_sync.core.views.parts import Reach
 
 ROUND_S = 30.0
@@ -23,10 +21,9 @@ WANTED_MAX = 1000
 
 
 class ExclusionUpdates:
-    def __init__(self, feasible_hosts: FeasibleHosts) -> None:
+    def __init__(self) -> None:
         self.wanted: dict[str, Reach] = {}
         """Job id → feasible hosts of its Pods at its last check."""
-        self._feasible_hosts = feasible_hosts
         self._rounds = ROUNDS
         self._changed = self._counts = False
         """A host changed since the last listing; the due round counts."""
@@ -59,13 +56,12 @@ class ExclusionUpdates:
         self._taken_s = now_s
         return [self._due.pop() for _ in range(min(count, len(self._due)))]
 
-    def compare(self, job: Job, specs: Sequence[PodSpec]) -> bool:
+    def compare(self, job: Job, reach: Reach) -> bool:
         """Whether the job's wanted exclusions changed.
 
         If no host is left the job keeps its exclusions: Slurm would lower its priority for a while.
         """
         before = self.wanted.pop(job.job_id, None)
-        reach = self._feasible_hosts.reach_of_all(specs)
         same = reach.unfit or reach.hosts == job.identity.hosts
         if not same and len(self.wanted) < WANTED_MAX:
             self.wanted[job.job_id] = reach

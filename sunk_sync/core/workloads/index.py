@@ -6,7 +6,7 @@ of a job whose Pods are all gone.
 
 import itertools
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sunk_sync.core.model.facts import Job, Pod
 from sunk_sync.core.model.keys import own_key, uids_of, workload_key_of
@@ -148,6 +148,11 @@ class WorkloadIndex:
     def _keys_of_uids(self, uids: Sequence[str]) -> set[str]:
         keys = self.key_of_uid
         return {keys[uid] for uid in uids if uid in keys}
+
+    def lacks_pods(self, jobs: Iterable[Job]) -> bool:
+        """Return whether the identity of one of these jobs names an unknown Pod."""
+        uids = [uid for row in jobs for uid in self.uids_of_job[row.job_id]]
+        return bool([uid for uid in uids if uid not in self.key_of_uid])
 
     def moving_in(self, slurm_node: str) -> set[str]:
         """Return workloads with a Pod that is about to be bound to this host."""

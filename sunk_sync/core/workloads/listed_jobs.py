@@ -23,8 +23,8 @@ class ListedJobs:
         keys = []
         for row in filter(None, map(rows.get, updates.take_due(listed_s))):
             for key in self._index.keys_of_job(row.job_id) if is_waiting(row) else ():
-                specs = [pod.spec for pod in self._index.pods.get(key, NO_PODS).values()]
-                if specs and updates.compare(row, specs):
+                pods = tuple(self._index.pods.get(key, NO_PODS).values())
+                if pods and updates.compare(row, self._all.reach(key, pods)):
                     keys.append(key)
         return keys
 

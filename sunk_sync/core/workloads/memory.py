@@ -20,6 +20,7 @@ from sunk_sync.core.model.facts import (
     SubmitRefused,
 )
 from sunk_sync.core.model.keys import uids_of
+from sunk_sync.core.model.placeholder import QUEUED
 from sunk_sync.core.model.timing import BINDING_S
 from sunk_sync.core.translate.job_states import has_passed_prolog, is_live, is_placed
 from sunk_sync.core.views.parts import Tried
@@ -119,6 +120,11 @@ class WorkloadMemory:
         if refusal.kind != "update":
             self.attempts.pop(refusal.workload, None)
         return forgotten
+
+    def is_refused(self, key: str) -> bool:
+        """Return whether Slurm refused a job of this workload, not only an immediate one."""
+        ids = (key, *self.gang_ids.get(key, ()))
+        return any(self.refusals[one][0].kind in QUEUED for one in ids if one in self.refusals)
 
     def attempts_of(self, key: str) -> list[Attempt]:
         """Return the submissions of a workload without an answer (F2)."""

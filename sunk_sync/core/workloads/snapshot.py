@@ -20,7 +20,8 @@ from sunk_sync.core.translate.job_states import (
     newest,
     number_of,
 )
-from sunk_sync.core.views.parts import NO_HISTORY, Placement, Reach, Stuck, SubmissionHistory
+from sunk_sync.core.translate.pod_rules import Fences, why_stopped
+from sunk_sync.core.views.parts import NO_HISTORY, Placement, Stuck, SubmissionHistory
 from sunk_sync.core.views.workload import (
     NO_ABSENT_PODS,
     NO_BINDING,
@@ -57,6 +58,7 @@ class WorkloadSnapshots:
         self._lists = workloads.lists
         self._residents = workloads.residents
         self._feasible_hosts = workloads.feasible_hosts
+        self._neighbours = workloads.neighbours
         self._jobs = workloads.jobs
         self._pods = workloads.pods
         self._hosts = workloads.hosts
@@ -222,26 +224,40 @@ class WorkloadSnapshots:
         edited = is_edited(job, request.digest)
         wanted = self._all.exclusion_updates.wanted.get(job.job_id)
         given_up = bool(self._memory.submissions.of.get(key, NO_HISTORY).hosts)
-        if edited or given_up:
+        ruled = self._neighbours.is_ruled(key)
+        if edited or given_up or ruled:
             self._lists.following[key] = None
-            reach = self._reach(members.pods)
+            reach = self._all.reach(key, members.pods)
             wanted = reach if edited or not reach.unfit else None
         if wanted is None:
             return NO_CANDIDATES
         return CandidateHosts(wanted.excluded, wanted.hosts, fit=wanted.fit if given_up else ())
 
     def _candidates(self, key: str, pods: Sequence[Pod]) -> CandidateHosts:
-        reach, feasible_hosts = self._reach(pods), self._feasible_hosts
+        in_turn = self._neighbours.is_its_turn(key)
+        feasible_hosts = self._feasible_hosts
+        if in_turn:
+            reach = self._all.reach(key, pods)
+        else:  # where the others stand changes with each of them
+            reach = feasible_hosts.reach_of_all([pod.spec for pod in pods])
         given_up = self._memory.submissions.of.get(key, NO_HISTORY).hosts
         return CandidateHosts(
             excluded=reach.excluded,
             digest=reach.hosts,
             unfit=reach.unfit,
             not_ready=feasible_hosts.waits_for(reach),
-            free=not self._lists.is_crowded() and feasible_hosts.is_free(reach),
+            free=not self._is_crowded(key) and feasible_hosts.is_free(reach),
             external=reach.external,
             fit=reach.fit if given_up else (),
+            in_turn=in_turn,
         )
+
+    def _is_crowded(self, key: str) -> bool:
+        """Whether so many wait that an immediate allocation is not tried (P11a).
+
+        Of Pods that take turns only one is placed at a time, however many wait.
+        """
+        return self._lists.is_crowded() and not self._neighbours.takes_turns(key)
 
     def _history(self, key: str) -> SubmissionHistory:
         """Return earlier submissions; a host that is ready again ends the back-off (P32)."""
@@ -282,9 +298,17 @@ class WorkloadSnapshots:
         specs = kinds_of(unbound)
         lives = [pod for pod in self._index.pods[key].values() if pod.node_name]
         but = key if lives else ""
-        return tuple([self._placement(name, specs, but=but) for name in sorted(job.slurm_nodes)])
+        fences = self._neighbours.fences(key) if self._neighbours.active else ()
+        return tuple(
+            [
+                self._placement(name, specs, but=but, fences=fences)
+                for name in sorted(job.slurm_nodes)
+            ]
+        )
 
-    def _placement(self, slurm_node: str, specs: Sequence[PodSpec], *, but: str) -> Placement:
+    def _placement(
+        self, slurm_node: str, specs: Sequence[PodSpec], *, but: str, fences: Fences
+    ) -> Placement:
         """`but`: a workload whose Pods may stay there."""
         claim = self._hosts.claims.claim_of(slurm_node)
         node = claim.node.row if claim.node is not None else None
@@ -293,11 +317,8 @@ class WorkloadSnapshots:
             return Placement(slurm_node, None, why, not self._hosts.nodes.live)
         residents = self._residents.on(node.name, slurm_node=slurm_node, but=but)
         unfit = [self._feasible_hosts.unfit(spec, claim, others=residents.taken) for spec in specs]
-        why = next(filter(None, unfit), "")
+        why = next(filter(None, unfit), "") or why_stopped(fences, node)
         return Placement(slurm_node, node, why, False, residents.unconfirmed)  # noqa: FBT003
-
-    def _reach(self, pods: Sequence[Pod]) -> Reach:
-        return self._feasible_hosts.reach_of_all([pod.spec for pod in pods])
 
 
 def _absent(job: Job | None, known: Mapping[str, Pod]) -> tuple[str, ...]:

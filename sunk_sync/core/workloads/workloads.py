@@ -18,9 +18,12 @@ from sunk_sync.core.tables.feasible_hosts import FeasibleHosts
 from sunk_sync.core.tables.host_identity import HostIdentity
 from sunk_sync.core.tables.open_calls import OpenCalls
 from sunk_sync.core.tables.table import Table
+from sunk_sync.core.translate.node_fit import Reasons
+from sunk_sync.core.views.parts import Reach
 from sunk_sync.core.workloads.exclusions import ExclusionUpdates
 from sunk_sync.core.workloads.index import WorkloadIndex
 from sunk_sync.core.workloads.memory import WorkloadMemory
+from sunk_sync.core.workloads.neighbours import Neighbours
 from sunk_sync.core.workloads.queue_position import Queue
 from sunk_sync.core.workloads.residents import ResidentIndex
 from sunk_sync.core.workloads.watchlists import Watchlists
@@ -52,13 +55,16 @@ class Workloads:
             overhead=configuration.node_overhead,
             locks=configuration.lock,
         )
-        self.exclusion_updates = ExclusionUpdates(self.feasible_hosts)
+        self.exclusion_updates = ExclusionUpdates()
         self.residents = ResidentIndex(
             index=self.index,
             memory=self.memory,
             jobs=self.jobs,
             calls=calls,
             readopts=configuration.lost_job == "readopt",
+        )
+        self.neighbours = Neighbours(
+            index=self.index, memory=self.memory, jobs=self.jobs, hosts=hosts
         )
         self.queue = Queue(self.memory.ahead)
         self.gate_seen = False
@@ -74,6 +80,19 @@ class Workloads:
             return NO_DEFAULTS
         row = self._namespaces.get(namespace)
         return None if row is None else row.defaults
+
+    def reach(self, key: str, pods: Sequence[Pod]) -> Reach:
+        """Return the hosts for these Pods of a workload, beside the Pods of others (P8)."""
+        specs = [pod.spec for pod in pods]
+        reach = self.feasible_hosts.reach_of_all(specs)
+        fences = self.neighbours.fences(key) if self.neighbours.active else ()
+        return self.feasible_hosts.fenced(reach, fences, specs=specs) if fences else reach
+
+    def reasons_of(self, key: str, pods: Sequence[Pod]) -> Mapping[str, Reasons]:
+        """Return for each Slurm node why it cannot take these Pods; empty: it can."""
+        specs = [pod.spec for pod in pods]
+        fences = self.neighbours.fences(key) if self.neighbours.active else ()
+        return self.feasible_hosts.reasons_of(specs, fences=fences)
 
     def watches(self, job: Job) -> bool:
         """Whether sunk-sync watches the namespace of the job's Pods, which is in the job's name."""

@@ -32,11 +32,13 @@ def _claimed(meta: shapes.WirePodMeta, ours: shapes.WirePodAnnotations) -> tuple
     if ours.gang:
         return "annotation", ours.gang
     labels = meta.labels
-    if labels is None:
+    if not labels:
         return None
-    if group := labels.pod_group or labels.older_pod_group:
-        return "group", group
-    return ("leaderworkerset", labels.lws_group) if labels.lws_group else None
+    for name in names.POD_GROUP_LABELS:
+        if group := labels.get(name):
+            return "group", group
+    group = labels.get(names.LWS_GROUP)
+    return ("leaderworkerset", group) if group else None
 
 
 def _controlling_job(meta: shapes.WirePodMeta) -> str:

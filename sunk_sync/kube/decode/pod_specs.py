@@ -12,9 +12,10 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from sunk_sync.core.model.pod_spec import PodSpec, Requirement, Term, Toleration
+from sunk_sync.core.model.pod_spec import PodSpec, Term, Toleration
 from sunk_sync.core.translate.quantity import NANO, Amounts, amounts_of, counted, pod_requests
 from sunk_sync.kube.decode import wire_pods as shapes
+from sunk_sync.kube.decode.pod_rules import requirement, rules_of
 from sunk_sync.kube.decode.strings import cut
 
 SPECS_KEPT: Final = 4096
@@ -29,6 +30,7 @@ _decode_amounts = msgspec.json.Decoder(dict[str, str | int | float] | None).deco
 _decode_selector = msgspec.json.Decoder(dict[str, str] | None).decode
 _decode_affinity = msgspec.json.Decoder(shapes.WireAffinity | None).decode
 _decode_tolerations = msgspec.json.Decoder(list[shapes.WireToleration] | None).decode
+_decode_ports = msgspec.json.Decoder(list[shapes.WirePort] | None).decode
 _decode_spreads = msgspec.json.Decoder(list[shapes.WireSpread] | None).decode
 
 
@@ -59,9 +61,10 @@ def _key(spec: shapes.WirePodSpec, *, guaranteed: bool) -> bytes:
         spec.tolerations,
         spec.topology_spread_constraints,
     ]
-    parts += [one.resources for one in spec.containers]
+    for one in spec.containers:
+        parts += (one.resources, one.ports)
     for one in spec.init_containers or ():
-        parts += (ascii(one.restart_policy).encode(), one.resources)
+        parts += (ascii(one.restart_policy).encode(), one.resources, one.ports)
     return b"\0".join(parts)
 
 
@@ -75,6 +78,11 @@ def _keep(key: bytes, spec: PodSpec) -> PodSpec:
 
 def _read(spec: shapes.WirePodSpec, *, guaranteed: bool) -> PodSpec:
     affinity = _decode_affinity(_given(spec.affinity)) or shapes.WireAffinity()
+    rules, hard = rules_of(
+        affinity,
+        spreads=_decode_spreads(_given(spec.topology_spread_constraints)) or (),
+        ports=_ports(spec),
+    )
     return _once(
         PodSpec(
             requests=_requests(spec),
@@ -83,11 +91,20 @@ def _read(spec: shapes.WirePodSpec, *, guaranteed: bool) -> PodSpec:
             tolerations=tolerations_of(spec.tolerations),
             grace_s=spec.termination_grace_period_seconds,
             priority_class=intern(spec.priority_class_name),
-            hard=tuple(_hard(affinity, spec.topology_spread_constraints)),
+            rules=rules,
+            hard=hard,
             claims=bool(spec.resource_claims),
             static_cpu=guaranteed and _has_whole_cpus(spec),
         )
     )
+
+
+def _ports(spec: shapes.WirePodSpec) -> Iterator[shapes.WirePort]:
+    """Yield ports of containers and sidecars, as the kubelet and kube-scheduler count them."""
+    sidecars = [one for one in spec.init_containers or () if one.restart_policy == SIDECAR]
+    for container in (*spec.containers, *sidecars):
+        if bytes(container.ports):
+            yield from _decode_ports(container.ports) or ()
 
 
 def placement_of(selector: Raw, *, affinity: Raw, tolerations: Raw) -> PodSpec:
@@ -157,15 +174,11 @@ def _terms(affinity: shapes.WireNodeAffinity | None) -> tuple[Term, ...] | None:
         return None
     return tuple(
         Term(
-            tuple(map(_requirement, term.match_expressions or ())),
-            tuple(map(_requirement, term.match_fields or ())),
+            tuple(map(requirement, term.match_expressions or ())),
+            tuple(map(requirement, term.match_fields or ())),
         )
         for term in affinity.required.node_selector_terms or ()
     )
-
-
-def _requirement(wire: shapes.WireRequirement) -> Requirement:
-    return Requirement(wire.key, wire.operator, wire.values or ())
 
 
 def tolerations_of(content: Raw) -> tuple[Toleration, ...]:
@@ -174,14 +187,3 @@ def tolerations_of(content: Raw) -> tuple[Toleration, ...]:
         Toleration(one.key, one.operator or "Equal", cut(one.value), one.effect)
         for one in tolerations
     )
-
-
-def _hard(affinity: shapes.WireAffinity, spreads: Raw) -> Iterator[str]:
-    """Yield the names of the required rules about other Pods (P8)."""
-    if affinity.pod_affinity and affinity.pod_affinity.required:
-        yield "podAffinity"
-    if affinity.pod_anti_affinity and affinity.pod_anti_affinity.required:
-        yield "podAntiAffinity"
-    wire = _decode_spreads(_given(spreads)) or ()
-    if any(one.when_unsatisfiable != "ScheduleAnyway" for one in wire):
-        yield "topologySpread"

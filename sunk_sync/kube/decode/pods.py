@@ -18,6 +18,7 @@ from sunk_sync.kube.decode.strings import condition, cut
 from sunk_sync.kube.decode.wire_hosts import WireCondition
 
 FINISHED: Final = ("Succeeded", "Failed")
+LABELS_KEPT: Final = 4096
 ENDS_FOR_GOOD: Final = "Never"
 
 Settings = tuple[tuple[str, str], ...]
@@ -45,6 +46,7 @@ def pod_row(wire: shapes.WirePod) -> Pod:
         gated=bool(spec.scheduling_gates),
         ended=status.phase in FINISHED or _all_ended(spec, status),
         spec=spec_of(spec, guaranteed=status.qos_class == "Guaranteed"),
+        labels=_labels(meta.labels) if meta.labels else (),
         settings=_settings(annotations) if meta.annotations else (),
         gang=gang_of(meta),
         job_id=cut(annotations.job_id),
@@ -53,6 +55,18 @@ def pod_row(wire: shapes.WirePod) -> Pod:
         resubmit=cut(annotations.resubmit),
         conditions=_conditions(status.conditions or ()),
     )
+
+
+def _labels(labels: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    pairs = [_pair(*one) for one in labels.items()]
+    pairs.sort()
+    return tuple(pairs)
+
+
+@lru_cache(maxsize=LABELS_KEPT)
+def _pair(key: str, value: str) -> tuple[str, str]:
+    """Share one object for equal labels."""
+    return intern(cut(key)), cut(value)
 
 
 def other_row(wire: shapes.WireOtherPod) -> Pod:

@@ -47,12 +47,6 @@ else:
     )
 
 
-class WirePodLabels(Struct, gc=False, frozen=True):
-    pod_group: str = field(name=names.POD_GROUP_LABELS[0], default="")
-    older_pod_group: str = field(name=names.POD_GROUP_LABELS[1], default="")
-    lws_group: str = field(name=names.LWS_GROUP, default="")
-
-
 class WireOwner(Struct, gc=False, frozen=True, rename="camel"):
     api_version: str = ""
     kind: str = ""
@@ -66,7 +60,7 @@ class WirePodMeta(Struct, gc=False, frozen=True, rename="camel"):
     namespace: str = ""
     uid: str = ""
     annotations: WirePodAnnotations | None = None
-    labels: WirePodLabels | None = None
+    labels: dict[str, str] | None = None
     owner_references: list[WireOwner] | None = None
     creation_timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
     deletion_timestamp: str | None = None
@@ -74,6 +68,7 @@ class WirePodMeta(Struct, gc=False, frozen=True, rename="camel"):
 
 class WireContainer(Struct, gc=False, frozen=True, rename="camel"):
     resources: Raw = ABSENT
+    ports: Raw = ABSENT
     restart_policy: str = ""
 
 
@@ -165,8 +160,26 @@ class WireNodeAffinity(Struct, gc=False, frozen=True):
     )
 
 
+class WireLabelSelector(Struct, gc=False, frozen=True, rename="camel"):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[WireRequirement] | None = None
+
+
+class WirePodTerm(Struct, gc=False, frozen=True, rename="camel"):
+    topology_key: str = ""
+    label_selector: WireLabelSelector | None = None
+    namespaces: tuple[str, ...] | None = None
+    namespace_selector: WireLabelSelector | None = None
+
+
+class WirePort(Struct, gc=False, frozen=True, rename="camel"):
+    host_port: int = 0
+    host_ip: str = field(name="hostIP", default="")
+    protocol: str = "TCP"
+
+
 class WirePodAffinity(Struct, gc=False, frozen=True):
-    required: list[Raw] | None = field(
+    required: list[WirePodTerm] | None = field(
         name="requiredDuringSchedulingIgnoredDuringExecution", default=None
     )
 
@@ -186,6 +199,13 @@ class WireToleration(Struct, gc=False, frozen=True):
 
 class WireSpread(Struct, gc=False, frozen=True, rename="camel"):
     when_unsatisfiable: str = ""
+    topology_key: str = ""
+    label_selector: WireLabelSelector | None = None
+    max_skew: int = 1
+    min_domains: int | None = None
+    match_label_keys: tuple[str, ...] | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
 
 
 class WireOfferingNodeMeta(Struct, gc=False, frozen=True, rename="camel"):

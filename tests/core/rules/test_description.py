@@ -403,7 +403,7 @@ def test_hard_rules_are_ignored_and_named_or_refused_P8() -> None:
     assert unsupported([pod(hard=("b",)), pod(hard=("a", "b"))]) == ("a", "b")
     assert unsupported([pod()]) == ()
     message = refused(one, configuration=configured(unsupported="refuse"))
-    assert message == "Slurm cannot keep podAntiAffinity, topologySpread"
+    assert message == "sunk-sync cannot keep podAntiAffinity, topologySpread"
     described(pod(), configuration=configured(unsupported="refuse"))
 
 

@@ -16,6 +16,7 @@ GATE, STOP, SUBMIT, WAIT = (
 STATE, PUSH, MAKE = "core/views/conclusions.py", "slurm/write/jobs.py", "slurm/write/submit.py"
 POLL, LOOK = "slurm/read/jobs.py", "slurm/read/one_job.py"
 HOOKS, CALLS = "server/hooks.py", "server/pending_calls.py"
+NEIGHBOURS = "core/workloads/neighbours.py"
 PODS, POLICY = "kube/write/pods.py", "core/policy.py"
 
 
@@ -98,7 +99,7 @@ MUTANTS = (
     ),
     _mutant(
         "a waiting job avoids a host for ever", "core/workloads/snapshot.py",
-        "        if edited or given_up:", "        if edited:",
+        "        if edited or given_up or ruled:", "        if edited or ruled:",
         "A Pod waited behind a full host although the others were ready again.",
     ),
     _mutant(
@@ -313,5 +314,21 @@ MUTANTS = (
         "the first name of a list decides", "core/model/user_policy.py",
         '{*text.split(",")} <= {*allowed}', 'text.split(",")[0] in allowed',
         "A tenant asked for his own reservation and, behind a comma, for the one of others.",
+    ),
+    _mutant(
+        "equal Pods with a rule are submitted all at once", NEIGHBOURS,
+        "            if any(other != key for other in line.pending):", "            if False:",
+        "Forty replicas with anti-affinity cost ninety jobs: most were given up on one node.",
+    ),
+    _mutant(
+        "of two jobs on one host the younger one stays", NEIGHBOURS,
+        "                if place.rank < before and key != but",
+        "                if place.rank > before and key != but",
+        "The older job was given up for the younger one, and its Pod lost its place.",
+    ),
+    _mutant(
+        "a rule of a Pod that is there does not count", "core/translate/pod_rules.py",
+        "    found += _apart_of_others(kind, standing, domain)\n", "",
+        "A Pod came beside one that wants to be alone.",
     ),
 )  # fmt: skip

@@ -13,6 +13,7 @@ from sunk_sync.core.model.timing import A_MINUTE_MAX
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.job_states import AGAIN
 from sunk_sync.core.views.conclusions import (
+    OUT_OF_TURN,
     REFUSED_AGAIN_S,
     cancelled_job,
     exclusions,
@@ -68,6 +69,8 @@ def _prevented(workload: Workload, configuration: Configuration) -> Ruling | Non
         return Ruling(because=f"no host can take it: {hosts.unfit}")
     if hosts.not_ready:
         return Ruling(because=waited_for(hosts))
+    if not hosts.in_turn:
+        return Ruling(because=OUT_OF_TURN)
     cancelled = cancelled_job(members, workload.ended)
     if cancelled and not configuration.resubmit_cancelled:
         return Ruling(because=f"job {cancelled} was cancelled in Slurm: no new one")

@@ -35,6 +35,7 @@ from sunk_sync.core.translate.job_spec import static_cpu_warning, unsupported
 from sunk_sync.core.translate.job_states import is_running, is_waiting
 from sunk_sync.core.translate.pending import error_in_words, waiting_message
 from sunk_sync.core.views.conclusions import (
+    OUT_OF_TURN,
     cancelled_job,
     mark_of,
     refusal_ends_s,
@@ -113,6 +114,8 @@ def _notice(workload: Workload, configuration: Configuration) -> Notice | None:
         return Notice(hosts.unfit, EVENT_UNSCHEDULABLE)
     if hosts.not_ready:
         return Notice(waited_for(hosts), EVENT_UNSCHEDULABLE)
+    if not hosts.in_turn:
+        return Notice(OUT_OF_TURN, EVENT_UNSCHEDULABLE)
     return _of_slurm(workload, configuration)
 
 
@@ -220,7 +223,7 @@ def _warnings(
     found: list[tuple[EventKind, str]] = []
     hard = unsupported(pods)
     if hard and configuration.unsupported == "ignore":
-        found.append((EVENT_UNSUPPORTED, f"Slurm cannot enforce these rules: {', '.join(hard)}"))
+        found.append((EVENT_UNSUPPORTED, f"sunk-sync cannot keep these rules: {', '.join(hard)}"))
     pinned = static_cpu_warning(pods)
     if pinned and not workload.request.invalid:
         found.append((EVENT_STATIC_CPU, pinned))

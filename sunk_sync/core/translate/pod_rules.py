@@ -1,0 +1,205 @@
+"""Hard rules that compare Pods with Pods, by the rules of kube-scheduler (P8).
+
+A rule becomes fences: domains of Nodes that are closed, or the only open ones.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+
+from msgspec import Struct
+
+from sunk_sync.core.model.facts import Node
+from sunk_sync.core.model.pod_spec import (
+    NO_RULES,
+    HostPort,
+    PodRules,
+    PodSpec,
+    PodTerm,
+    Requirement,
+    Spread,
+)
+from sunk_sync.core.translate.node_fit import Labels, demand_of, label_check, label_of
+
+Rule = PodTerm | Spread
+Selector = tuple[Requirement, ...]
+Domain = Callable[[str, str], str | None]
+"""Node name and label key → value; None: the Node has no such label."""
+
+APART = "node(s) didn't match pod anti-affinity rules"
+APART_OF_OTHERS = "node(s) didn't satisfy existing pods anti-affinity rules"
+BESIDE = "node(s) didn't match pod affinity rules"
+PORTS = "node(s) didn't have free ports for the requested pod ports"
+SPREAD = "node(s) didn't match pod topology spread constraints"
+ALL_NAMESPACES = "*"
+SELECTORS_KEPT = 1024
+
+
+class Kind(Struct, frozen=True, gc=False, cache_hash=True):
+    """Pods that are equal for every rule."""
+
+    namespace: str
+    labels: Labels
+    """Only labels that some selector reads."""
+    spec: PodSpec
+    settings: tuple[tuple[str, str], ...] = ()
+    """Annotations for the job: Slurm may refuse a job for them."""
+
+
+class Fence(Struct, frozen=True, gc=False):
+    """Domains that a Pod may not enter, or the only ones that it may enter."""
+
+    key: str
+    """Label of Nodes; empty: their name."""
+    values: frozenset[str]
+    inside: bool
+    reason: str
+
+    def stops(self, node: Node) -> bool:
+        value = label_of(node.offer.labels, self.key) if self.key else node.name
+        return (value in self.values) != self.inside
+
+
+Fences = tuple[Fence, ...]
+Standing = Mapping[Kind, Counter[str]]
+"""Kind → Node name → number of its Pods there."""
+
+
+def why_stopped(fences: Fences, node: Node) -> str:
+    """Return the reason of the first fence that stops a Pod before this Node, or empty."""
+    return next((fence.reason for fence in fences if fence.stops(node)), "")
+
+
+def keys_read(rules: PodRules) -> set[str]:
+    """Return the labels of Pods that these rules read."""
+    terms: tuple[Rule, ...] = (*rules.apart, *rules.beside, *rules.spread)
+    selectors = [term.selector or () for term in terms]
+    return {line.key for selector in selectors for line in selector}
+
+
+def mind_each_other(one: Kind, other: Kind) -> bool:
+    """Return whether a Pod of one kind matters for where a Pod of the other may go."""
+    return _minds(one, other) or _minds(other, one)
+
+
+def _minds(one: Kind, other: Kind) -> bool:
+    rules = one.spec.rules
+    if rules == NO_RULES:
+        return False
+    terms: tuple[Rule, ...] = (*rules.apart, *rules.spread, *rules.beside)
+    if any(matches(term, other, owner=one.namespace) for term in terms):
+        return True
+    return _ports_clash(rules.ports, other.spec.rules.ports)
+
+
+def waits_for(one: Kind, other: Kind) -> bool:
+    """Return whether a Pod of `one` must run where a Pod of `other` runs."""
+    return any(matches(term, other, owner=one.namespace) for term in one.spec.rules.beside)
+
+
+def matches(rule: Rule, kind: Kind, *, owner: str) -> bool:
+    """Return whether the rule reads Pods of this kind; `owner`: namespace of the rule's Pod."""
+    spaces = (rule.namespaces if isinstance(rule, PodTerm) else ()) or (owner,)
+    if kind.namespace not in spaces and ALL_NAMESPACES not in spaces:
+        return False
+    return rule.selector is not None and _selects(rule.selector, kind.labels)
+
+
+@lru_cache(SELECTORS_KEPT)
+def _selects(selector: Selector, labels: Labels) -> bool:
+    for line in selector:
+        check = label_check(line)
+        if check is None or not check(label_of(labels, line.key)):
+            return False
+    return True
+
+
+def fences_of(kind: Kind, standing: Standing, *, domain: Domain, hosts: Iterable[Node]) -> Fences:
+    """Return where a Pod of this kind may go beside the standing ones.
+
+    `hosts`: Nodes that count as domains of a spread.
+    """
+    rules = kind.spec.rules
+    found = [*_closed_ports(kind, standing), *_apart(kind, standing, domain)]
+    found += _apart_of_others(kind, standing, domain)
+    found += _beside(kind, standing, domain)
+    if rules.spread:
+        nodes = list(hosts)
+        found += [_spread(kind, one, standing, nodes) for one in rules.spread]
+    return tuple(found)
+
+
+def _closed_ports(kind: Kind, standing: Standing) -> Iterator[Fence]:
+    ports = kind.spec.rules.ports
+    if not ports:
+        return
+    others = [one for one in standing if _ports_clash(ports, one.spec.rules.ports)]
+    closed = frozenset(name for one in others for name in standing[one])
+    if closed:
+        yield Fence("", closed, False, PORTS)  # noqa: FBT003
+
+
+def _ports_clash(mine: Sequence[HostPort], others: Sequence[HostPort]) -> bool:
+    return any(_is_same_port(one, other) for one in mine for other in others)
+
+
+def _is_same_port(one: HostPort, other: HostPort) -> bool:
+    if (one.port, one.protocol) != (other.port, other.protocol):
+        return False
+    return not one.address or not other.address or one.address == other.address
+
+
+def _apart(kind: Kind, standing: Standing, domain: Domain) -> Iterator[Fence]:
+    for term in kind.spec.rules.apart:
+        values = _values(term, kind.namespace, standing, domain)
+        if values:
+            yield Fence(term.topology_key, values, False, APART)  # noqa: FBT003
+
+
+def _apart_of_others(kind: Kind, standing: Standing, domain: Domain) -> Iterator[Fence]:
+    for other, names in standing.items():
+        for term in other.spec.rules.apart:
+            if matches(term, kind, owner=other.namespace):
+                values = _known(domain(name, term.topology_key) for name in names)
+                yield Fence(term.topology_key, values, False, APART_OF_OTHERS)  # noqa: FBT003
+
+
+def _beside(kind: Kind, standing: Standing, domain: Domain) -> Iterator[Fence]:
+    """The first Pod of a group that only wants to be together may start anywhere."""
+    terms = kind.spec.rules.beside
+    values = [_values(term, kind.namespace, standing, domain) for term in terms]
+    alone = not any(values)
+    if alone and all(matches(term, kind, owner=kind.namespace) for term in terms):
+        return
+    for term, open_ in zip(terms, values, strict=True):
+        yield Fence(term.topology_key, open_, True, BESIDE)  # noqa: FBT003
+
+
+def _values(term: Rule, owner: str, standing: Standing, domain: Domain) -> frozenset[str]:
+    kinds = [one for one in standing if matches(term, one, owner=owner)]
+    return _known(domain(name, term.topology_key) for one in kinds for name in standing[one])
+
+
+def _known(values: Iterable[str | None]) -> frozenset[str]:
+    return frozenset(value for value in values if value is not None)
+
+
+def _spread(kind: Kind, rule: Spread, standing: Standing, nodes: Sequence[Node]) -> Fence:
+    """Return the domains that one more Pod keeps within the skew."""
+    demand, key = demand_of(kind.spec), rule.topology_key
+    value_of = {
+        node.name: label_of(node.offer.labels, key)
+        for node in nodes
+        if not rule.honors_affinity or demand.selects(node)
+    }
+    counts = Counter(dict.fromkeys(_known(value_of.values()), 0))
+    for other, names in standing.items():
+        if matches(rule, other, owner=kind.namespace):
+            for name, count in names.items():
+                value = value_of.get(name)
+                if value is not None:
+                    counts[value] += count
+    least = 0 if len(counts) < rule.min_domains else min(counts.values(), default=0)
+    own = matches(rule, kind, owner=kind.namespace)
+    open_ = frozenset(one for one, count in counts.items() if count + own - least <= rule.max_skew)
+    return Fence(key, open_, True, SPREAD)  # noqa: FBT003

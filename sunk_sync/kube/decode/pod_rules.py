@@ -1,0 +1,104 @@
+"""Decode rules that compare Pods with Pods: ports, affinity between Pods, topology spread (P8)."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from sunk_sync.core.model.pod_spec import (
+    NO_RULES,
+    HostPort,
+    PodRules,
+    PodTerm,
+    Requirement,
+    Spread,
+)
+from sunk_sync.kube.decode import wire_pods as shapes
+
+EVERY_ADDRESS: Final = ("", "0.0.0.0", "::")
+ALL_NAMESPACES: Final = ("*",)
+NO_SELECTOR: Final = shapes.WireLabelSelector()
+
+
+def rules_of(
+    affinity: shapes.WireAffinity,
+    *,
+    spreads: Iterable[shapes.WireSpread],
+    ports: Iterable[shapes.WirePort],
+) -> tuple[PodRules, tuple[str, ...]]:
+    """Return the rules, and names of those that sunk-sync cannot keep."""
+    beside, apart = _required(affinity.pod_affinity), _required(affinity.pod_anti_affinity)
+    hard = [one for one in spreads if one.when_unsatisfiable != "ScheduleAnyway"]
+    kept_spreads = [one for one in hard if not _is_beyond(one)]
+    rules = PodRules(
+        ports=_host_ports(ports),
+        apart=_terms(apart),
+        beside=_terms(beside),
+        spread=tuple(map(_spread, kept_spreads)),
+    )
+    found = (
+        ("podAffinity with namespaceSelector", any(map(_reads_namespaces, beside))),
+        ("podAntiAffinity with namespaceSelector", any(map(_reads_namespaces, apart))),
+        ("topologySpread with matchLabelKeys or nodeTaintsPolicy", len(kept_spreads) < len(hard)),
+    )
+    unkept = tuple([name for name, there in found if there])
+    return (NO_RULES if rules == NO_RULES else rules), unkept
+
+
+def requirement(wire: shapes.WireRequirement) -> Requirement:
+    return Requirement(wire.key, wire.operator, wire.values or ())
+
+
+def _required(affinity: shapes.WirePodAffinity | None) -> Sequence[shapes.WirePodTerm]:
+    return (affinity.required or ()) if affinity is not None else ()
+
+
+def _reads_namespaces(term: shapes.WirePodTerm) -> bool:
+    """Whether the labels of Namespaces count, which sunk-sync does not watch for this."""
+    return term.namespace_selector not in (None, NO_SELECTOR)
+
+
+def _is_beyond(spread: shapes.WireSpread) -> bool:
+    return bool(spread.match_label_keys) or spread.node_taints_policy == "Honor"
+
+
+def _terms(terms: Sequence[shapes.WirePodTerm]) -> tuple[PodTerm, ...]:
+    return tuple([_term(one) for one in terms if not _reads_namespaces(one)])
+
+
+def _term(wire: shapes.WirePodTerm) -> PodTerm:
+    all_of_them = wire.namespace_selector == NO_SELECTOR
+    namespaces = ALL_NAMESPACES if all_of_them else tuple(sorted(wire.namespaces or ()))
+    return PodTerm(wire.topology_key, _selector(wire.label_selector), namespaces)
+
+
+def _spread(wire: shapes.WireSpread) -> Spread:
+    return Spread(
+        topology_key=wire.topology_key,
+        selector=_selector(wire.label_selector),
+        max_skew=wire.max_skew,
+        min_domains=wire.min_domains or 1,
+        honors_affinity=wire.node_affinity_policy != "Ignore",
+    )
+
+
+def _selector(wire: shapes.WireLabelSelector | None) -> tuple[Requirement, ...] | None:
+    if wire is None:
+        return None
+    labels = [Requirement(key, "In", (value,)) for key, value in (wire.match_labels or {}).items()]
+    return (*sorted(labels, key=_key), *map(requirement, wire.match_expressions or ()))
+
+
+def _key(line: Requirement) -> str:
+    return line.key
+
+
+def _host_ports(ports: Iterable[shapes.WirePort]) -> tuple[HostPort, ...]:
+    found = {
+        HostPort(
+            one.host_port,
+            one.protocol or "TCP",
+            "" if one.host_ip in EVERY_ADDRESS else one.host_ip,
+        )
+        for one in ports
+        if one.host_port
+    }
+    return tuple(sorted(found, key=lambda one: (one.port, one.protocol, one.address)))

@@ -1,0 +1,147 @@
+"""Hard rules that compare Pods with Pods: ports, anti-affinity, affinity, spread (row P8)."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from sunk_sync.core.model.actions import SubmitJob
+from sunk_sync.core.model.facts import Node, Pod, Row, SubmitRefused
+from sunk_sync.core.model.pod_spec import HostPort, PodRules, PodTerm, Requirement, Spread
+from tests.kit.build import OFFER, SMALL, Core, deleted, job, node, pod, room, running
+
+HOSTNAME, ZONE = "kubernetes.io/hostname", "zone"
+WEB = (Requirement("app", "In", ("web",)),)
+APART = PodRules(apart=(PodTerm(HOSTNAME, WEB),))
+APART_BY_ZONE = PodRules(apart=(PodTerm("zone", WEB),))
+PORT = PodRules(ports=(HostPort(80),))
+PORT_OF_ONE_ADDRESS = PodRules(ports=(HostPort(80, "TCP", "10.0.0.1"),))
+SPREAD = PodRules(spread=(Spread(ZONE, WEB),))
+BESIDE = PodRules(beside=(PodTerm(ZONE, WEB),))
+TURN = "waits its turn: Pods that may not run side by side are placed one after another"
+
+
+def host(name: str, zone: str = "a") -> list[Row]:
+    """Return a free host whose Node has labels for its name and zone."""
+    labels = ((HOSTNAME, f"k{name}"), (ZONE, zone))
+    rows = room(name)
+    return [node(f"k{name}", offer=replace(OFFER, labels=labels)), *rows[1:]]
+
+
+def ruled(name: str, rules: PodRules, app: str = "web", **fields: Any) -> Pod:
+    spec = replace(SMALL, rules=rules)
+    return pod(name, spec=spec, labels=(("app", app),), created_s=int(name[1:]), **fields)
+
+
+def bound(name: str, rules: PodRules, at: str, app: str = "web") -> Pod:
+    return ruled(name, rules, app, node_name=at, job_id=name[1:])
+
+
+def cluster(*rows: Row) -> Core:
+    """Return hosts n1 and n2 in zone a, n3 in zone b, and these rows."""
+    return Core(*host("n1"), *host("n2"), *host("n3", "b"), *rows)
+
+
+@pytest.mark.parametrize(
+    ("there", "new", "excluded"),
+    [
+        (bound("p1", APART, "kn1"), ruled("p2", APART), ("n1",)),
+        (bound("p1", PodRules(), "kn1"), ruled("p2", APART), ("n1",)),
+        (bound("p1", APART, "kn1"), ruled("p2", PodRules()), ("n1",)),
+        (bound("p1", APART, "kn1"), ruled("p2", PodRules(), "db"), ()),
+        (bound("p1", PodRules(), "kn1", "db"), ruled("p2", APART), ()),
+        (bound("p1", APART_BY_ZONE, "kn1"), ruled("p2", APART), ("n1", "n2")),
+        (bound("p1", PORT, "kn2", "db"), ruled("p2", PORT), ("n2",)),
+        (bound("p1", PodRules(ports=(HostPort(80, "UDP"),)), "kn2"), ruled("p2", PORT), ()),
+        (bound("p1", PORT_OF_ONE_ADDRESS, "kn2"), ruled("p2", PORT), ("n2",)),
+        (bound("p1", SPREAD, "kn1"), ruled("p2", SPREAD), ("n1", "n2")),
+        (bound("p1", SPREAD, "kn3"), ruled("p2", SPREAD), ("n3",)),
+        (bound("p1", BESIDE, "kn3"), ruled("p2", BESIDE), ("n1", "n2")),
+        (bound("p1", PodRules(), "kn1", "db"), ruled("p2", BESIDE), ()),
+    ],
+    ids=[
+        "apart from its like", "apart from a Pod without a rule", "kept away by the other's rule",
+        "another label", "another label of the other", "apart by zone", "the same port",
+        "another protocol", "every address holds one address", "spread away from the zone",
+        "spread away from the other zone", "beside its like", "the first of its like",
+    ],
+)  # fmt: skip
+def test_a_new_pod_avoids_hosts_where_a_rule_forbids_it_P8(
+    there: Pod, new: Pod, excluded: tuple[str, ...]
+) -> None:
+    core = cluster(there, running(there, at=(there.node_name[1:],), job_id="1"), new)
+    assert core.submission(new).excluded == excluded
+
+
+def test_a_pod_that_no_host_may_take_says_which_rule_P8() -> None:
+    pods = [bound(f"p{number}", APART, f"kn{number}") for number in (1, 2, 3)]
+    jobs = [running(one, at=(one.node_name[1:],), job_id=one.job_id) for one in pods]
+    new = ruled("p4", APART)
+    core = cluster(*pods, *jobs, new)
+    assert core.submission(new) is None
+    because = core.workload_verdict(new).because
+    assert "0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules" in because
+    core.see(deleted("pods", pods[1]))
+    assert core.submission(new).excluded == ("n1", "n3")
+
+
+def test_pods_that_may_not_run_side_by_side_are_submitted_in_turn_P8() -> None:
+    pods = [ruled(f"p{number}", APART) for number in (1, 2, 3)]
+    core = cluster(*pods)
+    assert [bool(core.submission(one)) for one in pods] == [True, False, False]
+    assert TURN in core.workload_verdict(pods[1]).because
+    core.see(job(pods[0]))
+    assert [bool(core.submission(one)) for one in pods] == [False, False, False]
+    core.see(running(pods[0], at=("n2",), started=False))
+    assert core.submission(pods[1]).excluded == ("n2",)
+    assert core.submission(pods[2]) is None
+    core.see(running(pods[1], at=("n1",), job_id="8"))
+    assert core.submission(pods[2]).excluded == ("n1", "n2")
+
+
+def test_pods_that_mind_only_others_are_submitted_together_P8() -> None:
+    away = PodRules(apart=(PodTerm(HOSTNAME, (Requirement("app", "In", ("db",)),)),))
+    pods = [ruled(f"p{number}", away) for number in (1, 2)]
+    core = cluster(*pods)
+    assert all(core.submission(one) for one in pods)
+
+
+def test_a_refused_pod_lets_the_next_one_pass_P8() -> None:
+    pods = [ruled(f"p{number}", APART) for number in (1, 2)]
+    core = cluster(*pods)
+    identity = core.submission(pods[0]).identity
+    core.see(SubmitRefused(identity.workload, 2045, "no", "script", identity.digest))
+    assert core.submission(pods[1])
+
+
+def test_of_two_jobs_on_one_host_the_older_one_keeps_it_P8() -> None:
+    first, second = ruled("p1", APART), ruled("p2", APART)
+    core = cluster(first, second, running(first), running(second, job_id="8"))
+    assert core.binds(first) == [("p1", "kn1")]
+    assert core.cancels(second) == [("8", True)]
+
+
+def test_a_waiting_job_follows_its_neighbours_at_once_P7_P8() -> None:
+    there = bound("p1", APART, "kn1")
+    new = ruled("p2", APART)
+    core = cluster(there, running(there, job_id="1"), new)
+    submission = core.workload_wants(new, SubmitJob)[0]
+    waits = replace(running(new, at=(), job_id="8"), state=frozenset({"PENDING"}))
+    waits = replace(waits, identity=submission.identity)
+    core.see(waits)
+    assert not core.workload_wants(new, SubmitJob)
+    core.see(deleted("pods", there))
+    (update,) = [
+        want for want in core.workload_wants(new) if want.__class__.__name__ == "UpdateJob"
+    ]
+    assert update.excluded == ()
+
+
+def test_the_labels_of_a_node_change_P8() -> None:
+    there = bound("p1", SPREAD, "kn1")
+    new = ruled("p2", SPREAD)
+    core = cluster(there, running(there, job_id="1"), new)
+    row = core.graph.nodes.get("kn2")
+    assert isinstance(row, Node)
+    core.see(replace(row, offer=replace(row.offer, labels=((HOSTNAME, "kn2"), (ZONE, "b")))))
+    assert core.submission(new).excluded == ("n1",)
