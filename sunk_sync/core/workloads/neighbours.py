@@ -14,7 +14,7 @@ from sunk_sync.core.model.facts import Job, Node, Pod
 from sunk_sync.core.model.pod_spec import NO_RULES
 from sunk_sync.core.tables.host_identity import HostIdentity
 from sunk_sync.core.tables.table import Table
-from sunk_sync.core.translate.job_states import is_live, number_of
+from sunk_sync.core.translate.job_states import is_busy_refusal, is_live, number_of
 from sunk_sync.core.translate.node_fit import label_of
 from sunk_sync.core.translate.pod_rules import (
     Fences,
@@ -42,8 +42,8 @@ class Place(Struct, frozen=True, gc=False):
 
     `stands` is bound, `arrives` has a job that holds hosts, `pending` has a job without hosts. The
     others have no job: `waiting` in the order of creation, or `aside`, because it may not get a job
-    for a while: Slurm refused one, a user cancelled one, sunk-sync gave several up, or its gang is
-    not complete.
+    for a while: Slurm refused one, one ended by itself, a user cancelled one, sunk-sync gave two
+    up, or its gang is not complete.
     """
 
     uid: str
@@ -192,7 +192,8 @@ class Neighbours:
             elif live or self._memory.attempts_of(key):
                 yield Place(pod.uid, kind, "pending")
             elif could_have_job(pod):
-                phase: Phase = "aside" if self._is_aside(key, pod) else "waiting"
+                set_aside = any(map(_ended_by_itself, rows)) or self._is_aside(key, pod)
+                phase: Phase = "aside" if set_aside else "waiting"
                 yield Place(pod.uid, kind, phase, order=(pod.created_s, pod.name))
 
     def _is_aside(self, key: str, pod: Pod) -> bool:
@@ -322,3 +323,7 @@ class Neighbours:
             return ()
         claims = map(self._claims.claim_of, self._slurm_nodes.entries)
         return [claim.node.row for claim in claims if claim.node is not None]
+
+
+def _ended_by_itself(job: Job) -> bool:
+    return not (is_live(job) or job.identity.replaced or is_busy_refusal(job))

@@ -114,6 +114,13 @@ def test_a_refused_pod_lets_the_next_one_pass_P8() -> None:
     assert core.submission(pods[1])
 
 
+def test_a_pod_whose_job_failed_lets_the_next_one_pass_P8() -> None:
+    pods = [ruled(f"p{number}", APART) for number in (1, 2)]
+    core = cluster(*pods)
+    core.see(job(pods[0], state="FAILED"))
+    assert core.submission(pods[1])
+
+
 def test_of_two_jobs_on_one_host_the_older_one_keeps_it_P8() -> None:
     first, second = ruled("p1", APART), ruled("p2", APART)
     core = cluster(first, second, running(first), running(second, job_id="8"))
