@@ -14,6 +14,7 @@ from tests.sim.workloads.truth import is_live, is_ours, place_of, workload
 from tests.sim.worlds import Worlds
 
 NAMESPACE = "work"
+PORT = 8080
 OTHERS = "elsewhere"
 RUN = "embedded/run-s"
 EXIT_CODE = "embedded/exit-code"
@@ -38,9 +39,19 @@ def pod_spec(*, cpus: int | None = 4, grace_s: int = 10, **others: Any) -> Objec
     }
 
 
+def with_port(spec: Object) -> Object:
+    """Return the spec of a Pod of which a Node can have only one."""
+    (container,) = spec["containers"]
+    ports = [{"containerPort": 80, "hostPort": PORT}]
+    return {**spec, "containers": [{**container, "ports": ports}]}
+
+
 class WorkloadPeople:
-    def __init__(self, rng: random.Random, worlds: Worlds) -> None:
+    def __init__(self, rng: random.Random, worlds: Worlds, *, ports: random.Random) -> None:
+        """`ports`: chance for the ports of Nodes that Pods use, in one of five runs."""
         self._rng = rng
+        self._ports = ports
+        self._uses_ports = ports.random() < 0.2
         self._worlds = worlds
         self._kube, self._slurm = worlds.kube, worlds.slurm
         self._names = 0
@@ -80,6 +91,8 @@ class WorkloadPeople:
         if rng.random() < 0.3:
             knobs |= {RUN: str(rng.choice((3, 30))), EXIT_CODE: str(rng.choice((0, 1)))}
         metadata = {"annotations": {**knobs, **(annotations or {})}}
+        if self._uses_ports and self._ports.random() < 0.5:
+            spec = with_port(spec)
         self._kube.add_pod(name, namespace=namespace, metadata=metadata, spec=spec)
         return name
 

@@ -16,6 +16,7 @@ from tests.sim.workloads.truth import (
     is_ours,
     live_jobs,
     place_of,
+    ports_of,
     slurm_node_of,
     spelled,
     uid_of,
@@ -59,6 +60,8 @@ def _of_pod(worlds: Worlds, pod: Object, every: Sequence[Object], *, asked: Aske
         return
     why = _why_none(pod, every, hosts=len(worlds.slurm.nodes))
     why = "" if why == "P17" and (asked.resubmits or _is_back(pod, jobs)) else why
+    if not (why or jobs) and _waits_for_port(worlds, pod, every):
+        why = "P8"
     edited = any(map(_is_edited, _members(pod, every)))
     if why and jobs and not edited:
         yield f"{why}: Pod {name} has job {numbers}"
@@ -66,7 +69,7 @@ def _of_pod(worlds: Worlds, pod: Object, every: Sequence[Object], *, asked: Aske
         yield f"P1: Pod {name} has no job: {words.conditions_of(pod).get('PodScheduled')}"
     elif not why and jobs:
         yield from _waiting(worlds, pod, jobs[0])
-    if why in ("P2", "P3", "P7", "P10", "P17") and not _is_told(pod):
+    if why in ("P2", "P3", "P7", "P8", "P10", "P17") and not _is_told(pod):
         yield f"{why}: Pod {name} shows no reason: {words.conditions_of(pod).get('PodScheduled')}"
 
 
@@ -135,7 +138,8 @@ def _waiting(worlds: Worlds, pod: Object, job: Job) -> Iterator[str]:
     if job.state != "PENDING":
         yield f"P11: Pod {name} is not bound although job {job.job_id} is {job.state}"
         return
-    if not job.held and (free := _free(worlds, job)):
+    taken = _nodes_with_port(pod, list(worlds.kube.pods(NAMESPACE)))
+    if not job.held and (free := _free(worlds, job, but=taken)):
         yield f"P7: Pod {name} waits with job {job.job_id} ({job.state_reason}) although {free} fit"
     if not _is_told(pod):
         yield f"P1: Pod {name} waits without a reason in its conditions"
@@ -152,7 +156,23 @@ def _has_squatter(worlds: Worlds, job: Job) -> bool:
     return any(not live_jobs(worlds, uid_of(pod)) for pod in there)
 
 
-def _free(worlds: Worlds, job: Job) -> list[str]:
+def _waits_for_port(worlds: Worlds, pod: Object, every: Sequence[Object]) -> bool:
+    """P8: its port is taken on each host, or another Pod that needs it has a job already."""
+    others = [one for one in every if uid_of(one) != uid_of(pod) and is_alive(one)]
+    queued = [one for one in others if ports_of(one) & ports_of(pod) and not place_of(one)]
+    if any(live_jobs(worlds, uid_of(one)) for one in queued):
+        return True
+    return _nodes_with_port(pod, every) >= worlds.slurm.nodes.keys()
+
+
+def _nodes_with_port(pod: Object, every: Sequence[Object]) -> set[str]:
+    """Return the Slurm nodes where another Pod uses a port of this one."""
+    ports = ports_of(pod)
+    others = [one for one in every if ports & ports_of(one) and is_alive(one) and place_of(one)]
+    return {slurm_node_of(place_of(one)) for one in others}
+
+
+def _free(worlds: Worlds, job: Job, *, but: Set[str]) -> list[str]:
     """Return the hosts with free resources if they suffice for the whole job.
 
     At rest every host is repaired, so sunk-sync must exclude none any more (P7, P32).
@@ -161,6 +181,7 @@ def _free(worlds: Worlds, job: Job) -> list[str]:
         node.name
         for node in worlds.slurm.nodes.values()
         if node.base == "IDLE"
+        and node.name not in but
         and not node.flags & {"DRAIN", "FAIL", "NOT_RESPONDING"}
         and node.spec.cpus - node.cpus_used >= job.request.cpus
         and node.spec.memory_mb - node.memory_used_mb >= job.request.memory_mb

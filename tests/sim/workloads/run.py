@@ -50,7 +50,11 @@ class WorkloadRun:
         self.wire = Wire(self.worlds, self.faults, history)
         self.cast = Cast(self.worlds, hosts, namespaces=self.settings.slurmd_namespace)
         self._furnish()
-        self.people = WorkloadPeople(random.Random(f"works people {seed}"), self.worlds)
+        self.people = WorkloadPeople(
+            random.Random(f"works people {seed}"),
+            self.worlds,
+            ports=random.Random(f"works ports {seed}"),
+        )
         self.token = TokenFile("token-0")
         self.outages = Outages(random.Random(f"works weather {seed}"), self.wire, self.token)
         self.crashes, self.stops = rng.random() < 0.5, rng.random() < 0.2

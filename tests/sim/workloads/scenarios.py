@@ -11,7 +11,7 @@ from tests.sim import words
 from tests.sim.cast import END_DELAY
 from tests.sim.stage import Scenario, Stage, Step
 from tests.sim.words import PREFIX
-from tests.sim.workloads.people import NAMESPACE, PREEMPTING, RUN, pod_spec
+from tests.sim.workloads.people import NAMESPACE, PREEMPTING, RUN, pod_spec, with_port
 from tests.sim.workloads.run import SCRIPT_MARK
 from tests.sim.workloads.stage import WorkloadStage
 from tests.sim.workloads.truth import is_live, is_ours
@@ -36,6 +36,17 @@ def pods(*names: str, cpus: int = 4, end_s: float = 1, gang: str = "", run_s: fl
                 metadata={"annotations": annotations},
                 spec=pod_spec(cpus=cpus),
             )
+
+    return doing
+
+
+def pods_with_port(*names: str) -> Doing:
+    """Create Pods of which a Node can have only one."""
+
+    def doing(stage: Stage) -> None:
+        for name in names:
+            spec = with_port(pod_spec())
+            stage.kube.add_pod(name, namespace=NAMESPACE, spec=spec)
 
     return doing
 
@@ -171,6 +182,10 @@ SCENARIOS: Mapping[str, Scenario] = {
         "G3", (1, FULL), (3, pods("a", "b", cpus=15, gang="g")), (5, delete("b"))
     ),
     "equal pods as an array": story("P1", (1, pods("a", "b", "c", cpus=5))),
+    "three pods want one port": story("P8", (1, pods_with_port("a", "b", "c"))),
+    "a pod waits for a port": story(
+        "P8", (1, pods_with_port("a", "b", "c", "d")), (20, delete("b"))
+    ),
     "one task of an array ends": story("P14", (1, pods("a", "b", "c", cpus=5)), (9, delete("b"))),
     "preemption, held by the script": story(
         "P16 L6", (1, pods("a", "b", "c", cpus=15, end_s=10)), (9, PUSHES)

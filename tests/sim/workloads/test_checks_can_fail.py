@@ -16,6 +16,7 @@ from sunk_sync.core.tables.feasible_hosts import FeasibleHosts
 from sunk_sync.core.views import conclusions
 from sunk_sync.core.views.parts import Placement
 from sunk_sync.core.views.workload import Workload
+from sunk_sync.core.workloads.neighbours import Neighbours
 from sunk_sync.slurm.read.job_owners import JobOwners
 from tests.sim import crashes
 from tests.sim.history import BrokenPromiseError
@@ -109,6 +110,9 @@ BROKEN: dict[str, Broken] = {
         "a pod waits and says so", {"ended unbound"},
     ),
     "one member is bound (G1)": ([(RULES, "bind", _binds_one)], "a gang of two", {"G1", "P11"}),
+    "two Pods with one port come to one Node (P8)": (
+        [(Neighbours, "fences", lambda *_: ())], "three pods want one port", {"port taken"},
+    ),
     "a user's cancel is ignored (P17)": (
         [(submit, "cancelled_job", lambda *_: "")],
         "a human cancels the job of a waiting pod", {"P17", "G1", ""},

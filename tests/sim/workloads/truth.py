@@ -104,6 +104,13 @@ def place_of(pod: Object) -> str:
     return str(pod["spec"].get("nodeName", ""))
 
 
+def ports_of(pod: Object) -> set[int]:
+    """Return the ports of its Node that it uses."""
+    every = pod["spec"]["containers"]
+    ports = [port.get("hostPort", 0) for one in every for port in one.get("ports") or ()]
+    return set(ports) - {0}
+
+
 def cpus_of(pod: Object) -> int:
     every = pod["spec"]["containers"]
     return sum(int(one.get("resources", {}).get("requests", {}).get("cpu", 0)) for one in every)
