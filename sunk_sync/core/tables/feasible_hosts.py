@@ -134,7 +134,7 @@ class FeasibleHosts:
             kept = self._cached[spec] = self._compute(spec)
         return kept
 
-    def fenced(self, reach: Reach, fences: Fences, *, specs: Iterable[PodSpec]) -> Reach:
+    def fenced(self, reach: Reach, fences: Fences, *, specs: Sequence[PodSpec]) -> Reach:
         """Return the reach without hosts where a rule about other Pods stops these Pods (P8)."""
         stopped = self._stopped_by(fences).intersection(reach.fit)
         if not stopped:
@@ -142,7 +142,7 @@ class FeasibleHosts:
         fit = tuple([name for name in reach.fit if name not in stopped])
         excluded = tuple(sorted({*reach.excluded, *stopped}))
         unfit = ""
-        if not fit:
+        if len(fit) < len(specs):  # Slurm refuses a gang for which hosts are missing
             reasons = self.reasons_of(specs, fences=fences)
             unfit = why_none(reasons.values(), nodes=len(reasons))
         return replace(reach, excluded=excluded, unfit=unfit, fit=fit, hosts=hosts_digest(excluded))

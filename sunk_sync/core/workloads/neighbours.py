@@ -28,9 +28,9 @@ from sunk_sync.core.workloads.index import WorkloadIndex
 from sunk_sync.core.workloads.members import could_have_job
 from sunk_sync.core.workloads.memory import WorkloadMemory
 
-Rank = tuple[int, int, int]
-BOUND: Rank = (0, 0, 0)
-LAST: Rank = (2, 0, 0)
+Rank = tuple[int, int]
+BOUND: Rank = (0, 0)
+LAST: Rank = (2, 0)
 HEADS = 2
 """Workloads at the head of a line that are decided again when a place was taken or left."""
 
@@ -99,6 +99,9 @@ class Neighbours:
         """UIDs of the Pods with rules."""
         self._places: dict[str, tuple[Place, ...]] = {}
         self._lines: dict[Kind, Line] = {}
+        self._arrivals: dict[str, tuple[str, int]] = {}
+        """UID → job that holds a host for it, and its number among all arrivals."""
+        self._arrived = 0
 
     @property
     def active(self) -> bool:
@@ -126,6 +129,7 @@ class Neighbours:
             concerned = {one for key in keys for one in self.refresh(key)}
         if before is not None and (after is None or after.uid != before.uid):
             self._ruled.discard(before.uid)
+            self._arrivals.pop(before.uid, None)
         if not self._ruled:
             self._forget()
         return concerned
@@ -134,6 +138,7 @@ class Neighbours:
         self._read = frozenset()
         self._places.clear()
         self._lines.clear()
+        self._arrivals.clear()
 
     def rebuild(self) -> None:
         """Read every workload again: a label counts that did not before, or a Node changed."""
@@ -187,7 +192,7 @@ class Neighbours:
                 yield Place(pod.uid, kind, "stands", pod.node_name, rank=BOUND)
             elif holding:
                 job = min(holding, key=number_of)
-                rank = (1, *number_of(job))
+                rank = (1, self._arrival(pod.uid, job.job_id))
                 yield Place(pod.uid, kind, "arrives", "", job.slurm_nodes, rank)
             elif live or self._memory.attempts_of(key):
                 yield Place(pod.uid, kind, "pending")
@@ -195,6 +200,17 @@ class Neighbours:
                 set_aside = any(map(_ended_by_itself, rows)) or self._is_aside(key, pod)
                 phase: Phase = "aside" if set_aside else "waiting"
                 yield Place(pod.uid, kind, phase, order=(pod.created_s, pod.name))
+
+    def _arrival(self, uid: str, job_id: str) -> int:
+        """Return when the Pod was first seen with this job, among all arrivals.
+
+        Of two Pods on one host the first one may be on its way to the API server already.
+        """
+        known = self._arrivals.get(uid)
+        if known is None or known[0] != job_id:
+            self._arrived += 1
+            known = self._arrivals[uid] = (job_id, self._arrived)
+        return known[1]
 
     def _is_aside(self, key: str, pod: Pod) -> bool:
         history = self._memory.submissions.of.get(key)

@@ -158,16 +158,20 @@ def _has_squatter(worlds: Worlds, job: Job) -> bool:
 
 def _waits_for_port(worlds: Worlds, pod: Object, every: Sequence[Object]) -> bool:
     """P8: its port is taken on each host, or another Pod that needs it has a job already."""
-    others = [one for one in every if uid_of(one) != uid_of(pod) and is_alive(one)]
-    queued = [one for one in others if ports_of(one) & ports_of(pod) and not place_of(one)]
+    members = _members(pod, every)
+    ports = set[int]().union(*map(ports_of, members))
+    own = set(map(uid_of, members))
+    others = [one for one in every if uid_of(one) not in own and is_alive(one)]
+    queued = [one for one in others if ports_of(one) & ports and not place_of(one)]
     if any(live_jobs(worlds, uid_of(one)) for one in queued):
         return True
-    return _nodes_with_port(pod, every) >= worlds.slurm.nodes.keys()
+    left = worlds.slurm.nodes.keys() - _nodes_with_port(pod, every)
+    return bool(ports) and len(left) < len(members)
 
 
 def _nodes_with_port(pod: Object, every: Sequence[Object]) -> set[str]:
     """Return the Slurm nodes where another Pod uses a port of this one."""
-    ports = ports_of(pod)
+    ports = set[int]().union(*map(ports_of, _members(pod, every)))
     others = [one for one in every if ports & ports_of(one) and is_alive(one) and place_of(one)]
     return {slurm_node_of(place_of(one)) for one in others}
 
