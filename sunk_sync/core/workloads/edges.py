@@ -340,7 +340,8 @@ class WorkloadEdges:
 
     def slurm_node_state_changed(self) -> set[Key]:
         """The state of a Slurm node changed: only workloads that may start at once read it."""
-        return set() if self._lists.is_crowded() else set(map(workload_key, self._lists.unplaced))
+        crowded = self._lists.is_crowded()
+        return set(map(workload_key, self._neighbours.heads() if crowded else self._lists.unplaced))
 
     def jobs_listed(self) -> set[Key]:
         """A listing of jobs was complete: return workloads whose job is missing (F2, P30)."""
@@ -350,7 +351,7 @@ class WorkloadEdges:
         keys.update(map(workload_key, self._listed_jobs.outdated(listed_s)))
         due = [key for key, due_s in self._lists.unsettled.items() if listed_s >= due_s]
         nodes = {name for key in due for name in self._listed_jobs.settle(key, listed_s)}
-        keys.update(map(workload_key, due))
+        keys |= set(map(workload_key, due)) | self._placed_again(due)
         return keys.union(*map(self._touch_node, nodes))
 
     def _keys_named(self, job_id: str) -> set[Key]:

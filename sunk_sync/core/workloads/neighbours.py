@@ -86,7 +86,9 @@ class Neighbours:
         memory: WorkloadMemory,
         jobs: Table[Job],
         hosts: HostIdentity,
+        settle_s: float,
     ) -> None:
+        self._settle_s = settle_s
         self._index = index
         self._memory = memory
         self._jobs = jobs
@@ -178,28 +180,34 @@ class Neighbours:
                 del self._lines[kind]
 
     def _compute(self, key: str) -> Iterator[Place]:
-        pods = self._index.pods.get(key)
-        if not pods:
-            return
-        rows = [self._jobs.entries[one].row for one in self._index.job_ids(key)]
+        pods = self._index.pods.get(key, {}).values()
+        places = (self._place(key, pod) for pod in pods if not pod.ended)
+        return (place for place in places if place is not None)
+
+    def _place(self, key: str, pod: Pod) -> Place | None:
+        """Return how far the Pod is, by the jobs that name it; None: it may get no job."""
+        kind = self._kind(pod)
+        if pod.node_name:
+            return Place(pod.uid, kind, "stands", pod.node_name, rank=BOUND)
+        rows = [self._jobs.entries[one].row for one in self._index.jobs_of_uid.get(pod.uid, ())]
         live = [row for row in rows if is_live(row)]
         holding = [row for row in live if row.slurm_nodes]
-        for pod in pods.values():
-            if pod.ended:
-                continue
-            kind = self._kind(pod)
-            if pod.node_name:
-                yield Place(pod.uid, kind, "stands", pod.node_name, rank=BOUND)
-            elif holding:
-                job = min(holding, key=number_of)
-                rank = (1, self._arrival(pod.uid, job.job_id))
-                yield Place(pod.uid, kind, "arrives", "", job.slurm_nodes, rank)
-            elif live or self._memory.attempts_of(key):
-                yield Place(pod.uid, kind, "pending")
-            elif could_have_job(pod):
-                set_aside = any(map(_ended_by_itself, rows)) or self._is_aside(key, pod)
-                phase: Phase = "aside" if set_aside else "waiting"
-                yield Place(pod.uid, kind, phase, order=(pod.created_s, pod.name))
+        if holding:
+            job = min(holding, key=number_of)
+            rank = (1, self._arrival(pod.uid, job.job_id))
+            return Place(pod.uid, kind, "arrives", "", job.slurm_nodes, rank)
+        if live or self._may_get_job(key):
+            return Place(pod.uid, kind, "pending")
+        if not could_have_job(pod):
+            return None
+        set_aside = any(map(_ended_by_itself, rows)) or self._is_aside(key, pod)
+        order = (pod.created_s, pod.name)
+        return Place(pod.uid, kind, "aside" if set_aside else "waiting", order=order)
+
+    def _may_get_job(self, key: str) -> bool:
+        """Whether a submission without an answer may still become a job (F2)."""
+        attempts = self._memory.attempts_of(key)
+        return any(self._jobs.agreed_s < one.sent_s + self._settle_s for one in attempts)
 
     def _arrival(self, uid: str, job_id: str) -> int:
         """Return when the Pod was first seen with this job, among all arrivals.
@@ -271,6 +279,12 @@ class Neighbours:
             every = waits_for(other, kind) or other not in line.rivals
             heads = line.waiting if every else line.waiting[:HEADS]
             yield from (key for _, _, key in heads)
+
+    def heads(self) -> list[str]:
+        """Return the workloads without a job whose turn it may be."""
+        lines = [line for kind, line in self._lines.items() if kind in line.rivals]
+        heads = [key for line in lines for _, _, key in line.waiting[:HEADS]]
+        return [*heads, *[key for line in lines for key in line.aside]]
 
     def is_ruled(self, key: str) -> bool:
         """Whether the hosts of this workload depend on where other Pods stand."""

@@ -63,12 +63,19 @@ class Workloads:
             calls=calls,
             readopts=configuration.lost_job == "readopt",
         )
-        self.neighbours = Neighbours(
-            index=self.index, memory=self.memory, jobs=self.jobs, hosts=hosts
-        )
+        self.neighbours = self._new_neighbours()
         self.queue = Queue(self.memory.ahead)
         self.gate_seen = False
         """This process got a gate call for a job of sunk-sync."""
+
+    def _new_neighbours(self) -> Neighbours:
+        return Neighbours(
+            index=self.index,
+            memory=self.memory,
+            jobs=self.jobs,
+            hosts=self.hosts,
+            settle_s=self.configuration.settle_s,
+        )
 
     def apply_rules(self, policy: UserPolicy) -> None:
         self.configuration = replace(self.configuration, namespace_rules=policy)
