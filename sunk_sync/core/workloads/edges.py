@@ -362,9 +362,9 @@ class WorkloadEdges:
         if call.job_id not in self._jobs.entries:
             return set()
         self._calls.until_s[call.job_id] = call.until_s
-        beside = self._touch_beside(self._index.uids_of_job[call.job_id])
         keys = self._index.keys_of_job(call.job_id)
-        return set(map(workload_key, keys)) | beside | self._review(keys)
+        beside = self._touch_beside(self._index.uids_of_job[call.job_id]) | self._review(keys)
+        return set(map(workload_key, keys)) | beside
 
     def keys_of_pods_on(self, node_name: str) -> set[Key]:
         there = self._index.pods_on_node.get(node_name, {})
@@ -393,8 +393,6 @@ class WorkloadEdges:
 
     def _placed_again(self, workloads: Iterable[str]) -> set[Key]:
         """Pods took or left a place: return the workloads that may not stand beside them (P8)."""
-        if not self._neighbours.active:
-            return set()
         return {workload_key(one) for key in workloads for one in self._neighbours.refresh(key)}
 
     def _touch_node(self, node_name: str) -> set[Key]:
