@@ -206,6 +206,8 @@ class Neighbours:
 
     def _may_get_job(self, key: str) -> bool:
         """Whether a submission without an answer may still become a job (F2)."""
+        if any(is_live(self._jobs.entries[one].row) for one in self._index.job_ids(key)):
+            return False
         attempts = self._memory.attempts_of(key)
         return any(self._jobs.agreed_s < one.sent_s + self._settle_s for one in attempts)
 
