@@ -286,9 +286,12 @@ class History(WorldChanges):
                 return
         raise HistoryError(f"rest: not within {REST_ROUNDS} rounds: {self._ready()}")
 
+    def _rests_s(self) -> Sequence[float]:
+        return 1.0, 7.0, 50.0, 301.0
+
     def _stay_at_rest(self) -> None:
         """While nothing changes, nothing is written."""
-        for seconds in (1.0, 7.0, 50.0, 301.0):
+        for seconds in self._rests_s():
             self.world.tick(seconds)
             self._settle()
             self._relist()

@@ -226,12 +226,16 @@ class WorkloadSafety:
         return len(members) < (pod.gang.size or self._world.gang_sizes.get(pod.gang.name, 0))
 
     def _unbroken(self, job: Job) -> bool:
-        """No member of the gang is gone, terminates, or was refused its Node."""
+        """No member of the gang is gone, terminates, was refused its Node, or is elsewhere."""
         pods = self._pods()
         members = [pods.get(uid) for uid in uids(job)]
         refused = self._graph.workloads.memory.bind_refusals
         return all(
-            pod is not None and not pod.terminating and pod.uid not in refused for pod in members
+            pod is not None
+            and not pod.terminating
+            and pod.uid not in refused
+            and self._graph.claims.host_of_node(pod.node_name) in ("", *job.slurm_nodes)
+            for pod in members
         )
 
     # P1, P17, F2

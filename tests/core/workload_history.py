@@ -257,6 +257,12 @@ class WorkloadHistory(History):
         self.world.jobs.calm()
         return super()._round()
 
+    def _rests_s(self) -> Sequence[float]:
+        """Slurm may count more room than Kubernetes: jobs are tried there again after a pause."""
+        histories = self.graph.workloads.memory.submissions.of.values()
+        again = any(history.given_up > 1 for history in histories)
+        return super()._rests_s()[: 3 if again else 4]
+
     def _check_rest(self) -> None:
         super()._check_rest()
         check_workload_rest(self.reconciler, self.world)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
+from itertools import zip_longest
 from random import Random
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -403,13 +404,19 @@ def noted(jobs: dict[str, str], step: Rest, body: bytes) -> None:
 
 
 def play(side: Side, steps: Sequence[Step]) -> list[Json]:
-    """Return the result of each step, with the nodes after it."""
+    """Return the result of each step, with the nodes after it.
+
+    Where the next step waits for a state, the nodes are on their way to it: slurmctld may have got
+    there before they are read, so they count after that step.
+    """
     trace: list[Json] = []
-    for step in steps:
+    for step, following in zip_longest(steps, steps[1:]):
         gave = plain(side, *side.rest(step)) if isinstance(step, Rest) else side.act(step)
         if isinstance(step, Rest) and step.path == "reconfigure/":
             side.act(SETTLE)  # nodes are UNKNOWN for a moment
-        trace.append([repr(step)[:150], gave, {name: shown(side, name) for name in NAMES}])
+        on_their_way = isinstance(following, Act) and following.what == "until"
+        nodes = {} if on_their_way else {name: shown(side, name) for name in NAMES}
+        trace.append([repr(step)[:150], gave, nodes])
     return trace
 
 

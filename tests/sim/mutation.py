@@ -81,7 +81,8 @@ def unsound() -> str:
 
 
 def _copy(place: Path) -> None:
-    ignored = shutil.ignore_patterns("__pycache__", "bench")
+    """Copy with what Python compiled: files of the same time and size are not compiled again."""
+    ignored = shutil.ignore_patterns("bench")
     for name in ("sunk_sync", "tests", "docs", "deploy", "tools"):
         shutil.copytree(ROOT / name, place / name, ignore=ignored)
     shutil.copy(ROOT / "pyproject.toml", place)

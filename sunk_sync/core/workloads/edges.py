@@ -251,7 +251,7 @@ class WorkloadEdges:
         self._all.apply_rules(policy)
         self._memory.refusals.clear()
         self._neighbours.rebuild()
-        return set(map(workload_key, self._index.pods))
+        return set(map(workload_key, (*self._index.pods, *self._index.orphans)))
 
     def namespace_changed(self, name: str) -> set[Key]:
         """The Namespace names other defaults: check the requests of its Pods again (P5)."""
