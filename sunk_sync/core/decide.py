@@ -14,6 +14,7 @@ from sunk_sync.core.rules.cluster.pause import pause
 from sunk_sync.core.rules.cluster.plan_topology import plan_topology
 from sunk_sync.core.rules.cluster.relist import relist
 from sunk_sync.core.rules.cluster.selector import selector
+from sunk_sync.core.rules.cluster.unselect import unselect
 from sunk_sync.core.rules.host.busy import busy
 from sunk_sync.core.rules.host.conflict import conflict
 from sunk_sync.core.rules.host.cordon import cordon
@@ -37,6 +38,7 @@ from sunk_sync.core.rules.node_set.reserve import reserve
 from sunk_sync.core.rules.node_set.tally import tally
 from sunk_sync.core.rules.workload.bind import bind
 from sunk_sync.core.rules.workload.evict import evict
+from sunk_sync.core.rules.workload.provision import provision
 from sunk_sync.core.rules.workload.release import release
 from sunk_sync.core.rules.workload.size import size
 from sunk_sync.core.rules.workload.stop import stop
@@ -75,6 +77,7 @@ WORKLOAD_RULES: dict[str, WorkloadRule] = {
     "release": release,
     "update": update,
     "evict": evict,
+    "provision": provision,
     "bind": bind,
     "submit": submit,
     "wait": wait,
@@ -97,6 +100,7 @@ CLUSTER_RULES: dict[str, ClusterRule] = {
     "relist": relist,
     "plan_topology": plan_topology,
     "pause": pause,
+    "unselect": unselect,
 }
 
 NOTHING = Verdict(because="in sync")

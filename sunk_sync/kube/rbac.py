@@ -61,6 +61,14 @@ SCHEDULING: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
         ),
     ),
     ("events", "", (("create", "records decisions on a Pod (P2, P10, P11)"), _COUNT)),
+    (
+        "persistentvolumeclaims",
+        "",
+        (
+            ("get", "reads a claim right before it selects a Node for its volume"),
+            ("patch", "selects the Node for which a volume is made, or takes it back"),
+        ),
+    ),
     ("jobs", "batch", (("get", "reads the number of Pods in the gang of an Indexed Job (G1)"),)),
     ("podgroups", "scheduling.x-k8s.io", (("get", "reads the number of Pods in a gang (G1)"),)),
 )
@@ -150,6 +158,15 @@ PERMISSIONS: tuple[Permission, ...] = (
     *(
         Permission(where="work", component="scheduler", resource=resource, group=group, verbs=verbs)
         for resource, group, verbs in SCHEDULING
+    ),
+    Permission(
+        where="cluster",
+        component="scheduler",
+        resource="persistentvolumes",
+        verbs=(
+            ("get", "reads a volume right before it reserves it"),
+            ("patch", "reserves a volume for the claim of a Pod that has a host (claimRef)"),
+        ),
     ),
     Permission(
         where="own",

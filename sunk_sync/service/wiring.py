@@ -15,7 +15,15 @@ from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import Action, SubmitJob
 from sunk_sync.core.model.calls import GateCall, JobNotice, LockCall
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import OPTIONAL, OTHER_PODS, SOURCES, News, Source, Tell
+from sunk_sync.core.model.facts import (
+    OPTIONAL,
+    OTHER_PODS,
+    SOURCES,
+    VOLUME_SOURCES,
+    News,
+    Source,
+    Tell,
+)
 from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.model.node_set_actions import (
     DeleteNode,
@@ -30,6 +38,7 @@ from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.api.fencing import unlimited
+from sunk_sync.kube.read.first_claim import FirstClaim
 from sunk_sync.kube.read.listing import OnBad
 from sunk_sync.kube.read.other_pods import OtherPods
 from sunk_sync.kube.read.selection import COLLECTIONS, Selection, SelectionScope
@@ -137,6 +146,7 @@ class Parts:
         """Set once this replica decides what to write."""
         self._pass_on = self._standby_calls(authorities.replica)
         selections = selections_of(settings)
+        self._first_claim = FirstClaim(self._tell)
         self._watches = {
             source: Watch(kube, each, tell=self._tell_of(source), on_bad=on_bad, ambient=ambient)
             for source, each in selections.items()
@@ -158,6 +168,8 @@ class Parts:
 
     def _tell_of(self, source: Source) -> Tell:
         """Return the receiver of its news: Pods of other schedulers reach the graph as sums."""
+        if source == "pods":
+            return self._first_claim.tell
         return OtherPods(self._tell).tell if source == OTHER_PODS else self._tell
 
     def _timing(self, settings: Settings) -> PollTiming:
@@ -319,8 +331,14 @@ class Parts:
             if self.schedules:
                 tasks.start_soon(self._job_poll.run)
                 tasks.start_soon(self._read_reasons)
-            for watch in self._watches.values():
-                tasks.start_soon(watch.run)
+            for source, watch in self._watches.items():
+                tasks.start_soon(self._follow, source, watch)
+
+    async def _follow(self, source: Source, watch: Watch) -> None:
+        """Read one source; volumes only once a Pod has a claim."""
+        if source in VOLUME_SOURCES:
+            await self._first_claim.seen.wait()
+        await watch.run()
 
     async def _read_reasons(self) -> None:
         await self.leading.wait()

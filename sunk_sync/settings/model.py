@@ -146,6 +146,8 @@ class Settings(BaseModel):
     """count the resources of all other Pods on each Node; needs the RBAC in deploy/all-pods"""
     node_overhead: types.NodeOverhead = _setting(_PODS, (), "unset")
     """cpu=…,memory=… that other Pods use on each Node"""
+    volume_timeout_s: types.Duration = _setting(_PODS, 600.0, ge=10.0, le=3600.0)
+    """time for the volumes of a Pod whose job runs; then another job follows elsewhere"""
     lost_job: Literal["keep", "readopt", "end"] = _setting(_PODS, "keep")
     """action for a bound Pod whose job is missing"""
     max_pod_ends_per_minute: types.Count | None = _setting(

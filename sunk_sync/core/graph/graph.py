@@ -4,7 +4,7 @@ This is the only mutable state of the core. `observe` takes facts in and marks k
 read `host`, `workload` and `cluster`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -45,6 +45,7 @@ from sunk_sync.core.model.node_set import NodeSet
 from sunk_sync.core.model.node_set_answers import NodeSetAnswer
 from sunk_sync.core.model.topology_file import TopologyReport
 from sunk_sync.core.model.user_policy import Namespace
+from sunk_sync.core.model.volumes import StorageClass, Volume, VolumeClaim
 from sunk_sync.core.node_sets.index import NodeSetIndex
 from sunk_sync.core.node_sets.snapshot import NodeSetSnapshots
 from sunk_sync.core.tables.claims import pod_key
@@ -116,6 +117,13 @@ class Graph:
             Namespace: RowKind(
                 "namespaces", tables["namespaces"], _name_of, self._namespace_changed
             ),
+            VolumeClaim: RowKind(
+                "volume_claims", tables["volume_claims"], _key_of_pod, self._claim_changed
+            ),
+            Volume: RowKind("volumes", tables["volumes"], _name_of, self._volume_changed),
+            StorageClass: RowKind(
+                "storage_classes", tables["storage_classes"], _name_of, self._class_changed
+            ),
         }
         """By exact class: isinstance takes five times as long to reject a Struct."""
 
@@ -148,6 +156,7 @@ class Graph:
             topology=self.node_set_snapshots.topology.state,
             topology_calls=tuple(self.calls.topologies.values()),
             paused=self.paused,
+            selections=self.workloads.volumes.stale_selections(),
         )
 
     def forget_cached(self, key: Key) -> None:
@@ -306,6 +315,8 @@ class Graph:
         """The absences of a source are known after a complete listing."""
         if source == "jobs":
             self.keys.mark_each(self._workload_edges.jobs_listed())
+            if self.workloads.volumes.any_selected:
+                self.keys.mark(CLUSTER)
         elif source == "pods":
             self.keys.mark_each(self._workload_edges.pods_listed())
         elif source == "slurm_nodes":
@@ -407,8 +418,28 @@ class Graph:
         if row is not None and self.sources.tables["namespaces"].listed:
             self.keys.mark_each(self._workload_edges.namespace_changed(row.name))
 
+    def _claim_changed(
+        self, before: VolumeClaim | None, after: VolumeClaim | None, *_: object
+    ) -> None:
+        self._mark_workloads(self.workloads.volumes.claim_changed(before, after))
+        if any(one is not None and one.selected_for for one in (before, after)):
+            self.keys.mark(CLUSTER)
+
+    def _volume_changed(self, before: Volume | None, after: Volume | None, *_: object) -> None:
+        self._mark_workloads(self.workloads.volumes.volume_changed(before, after))
+
+    def _class_changed(
+        self, before: StorageClass | None, after: StorageClass | None, *_: object
+    ) -> None:
+        self._mark_workloads(self.workloads.volumes.class_changed(before, after))
+
+    def _mark_workloads(self, keys: Iterable[str]) -> None:
+        self.keys.mark_each(map(workload_key, keys))
+
     def _job_changed(self, before: Job | None, after: Job | None, now: float, *_: object) -> None:
         self.keys.mark_each(self._workload_edges.job_changed(before, after, now=now))
+        if self.workloads.volumes.any_selected:
+            self.keys.mark(CLUSTER)
 
     def _pod_changed(
         self, before: Pod | None, after: Pod | None, now: float, deleted: bool = False
@@ -422,7 +453,7 @@ class Graph:
 _name_of = attrgetter("name")
 
 
-def _key_of_pod(row: Pod | SlurmdPod | NodeSet) -> str:
+def _key_of_pod(row: Pod | SlurmdPod | NodeSet | VolumeClaim) -> str:
     return pod_key(row.namespace, row.name)
 
 

@@ -30,6 +30,12 @@ from sunk_sync.core.model.placeholder import Kind
 from sunk_sync.core.model.pod_spec import PodSpec
 from sunk_sync.core.model.topology_file import AnswerTopology
 from sunk_sync.core.model.traits import Target, Traits
+from sunk_sync.core.model.volume_actions import (
+    ReserveVolume,
+    SelectNode,
+    UnselectNode,
+    VolumeAction,
+)
 
 
 class Drain(Struct, frozen=True, gc=False):
@@ -257,14 +263,14 @@ HookAction = AnswerGate | AnswerStop | AnswerLock | AnswerTopology
 WorkloadAction = Bind | EndPod | SetScheduled | GetGang
 OnObject = (
     SetConditions | SetMetadata | Cordon | Uncordon | Bind | EndPod | SetScheduled | Condemn
-    | DeletePod | ClearPod | RemakePod | SetStatus | SetFinalizer | Lock | Unlock
+    | DeletePod | ClearPod | RemakePod | SetStatus | SetFinalizer | Lock | Unlock | VolumeAction
 )  # fmt: skip
 """Writes to one Kubernetes object of one UID."""
 SlurmAction = Drain | Undrain | RewriteReason | SetComment | SetFeatures | SetTopology
 KubeAction = SetConditions | SetMetadata | Cordon | Uncordon | RecordEvent | GetObject | Relist
 Action = (
     SlurmAction | KubeAction | JobAction | WorkloadAction | HookAction | NodeSetAction | OfNodeSets
-    | LockAction
+    | LockAction | VolumeAction
 )  # fmt: skip
 
 
@@ -351,4 +357,7 @@ TRAITS: dict[type, Traits] = {
     SetReservation: Traits(lambda action: ("reservation", action.name), "slurm", urgency=2),
     SetStatus: Traits(_on_object("status")),
     SetFinalizer: Traits(_on_object("finalizer"), urgency=1),
+    ReserveVolume: Traits(_on_object("claim"), urgency=1),
+    SelectNode: Traits(_on_object("node"), urgency=1),
+    UnselectNode: Traits(_on_object("node"), lifts=True),
 }

@@ -48,6 +48,8 @@ class Configuration(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True
     priority_map: tuple[tuple[str, str, str | int], ...] = ()
     """PriorityClass; qos, partition or priority; its value (P9)."""
     refuse_static_cpu: bool = False
+    volume_timeout_s: float = 600.0
+    """A job whose Pods get no volumes for so long is given up (P8)."""
     node_sets: bool = False
     """The component that makes slurmd Pods runs."""
     lock: bool = False

@@ -17,17 +17,21 @@ from sunk_sync.core.model.node_set_answers import NodeSetAnswer
 from sunk_sync.core.model.pod_spec import NO_OFFER, Gang, Offer, PodSpec
 from sunk_sync.core.model.topology_file import TopologyReport
 from sunk_sync.core.model.user_policy import Namespace, UserPolicy
+from sunk_sync.core.model.volumes import Volume, VolumeClaim, VolumeRow
 
 Source = Literal[
-    "nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs", "other_pods", "node_sets", "namespaces"
-]
+    "nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs", "other_pods", "node_sets", "namespaces",
+    "volume_claims", "volumes", "storage_classes"
+]  # fmt: skip
 OTHER_PODS: Source = "other_pods"
 """Pods of other schedulers, only as `Taken`; read only with --watch-all-pods."""
 NODE_SETS: Source = "node_sets"
 """Read only by component nodesets."""
 NAMESPACES: Source = "namespaces"
 """Read only if a rule of --user-policy needs their annotations."""
-OPTIONAL: tuple[Source, ...] = (OTHER_PODS, NODE_SETS, NAMESPACES)
+VOLUME_SOURCES: tuple[Source, ...] = ("volume_claims", "volumes", "storage_classes")
+"""Read from the moment when a workload Pod has a claim."""
+OPTIONAL: tuple[Source, ...] = (OTHER_PODS, NODE_SETS, NAMESPACES, *VOLUME_SOURCES)
 SOURCES: tuple[Source, ...] = tuple(one for one in get_args(Source) if one not in OPTIONAL)
 SLURM_SOURCES: tuple[Source, ...] = ("slurm_nodes", "jobs")
 NEEDED: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
@@ -35,13 +39,13 @@ NEEDED: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
 WORKLOADS_NEED: tuple[Source, ...] = ("pods", "jobs")
 """sunk-sync writes nothing for a workload until these are listed, too."""
 
-Kind = Literal["Node", "Pod", "Namespace", "NodeSet"]
+Kind = Literal["Node", "Pod", "Namespace", "NodeSet", "PersistentVolumeClaim", "PersistentVolume"]
 
 
 class Reference(Struct, frozen=True, gc=False):
     kind: Kind
     namespace: str
-    """Empty for a Node."""
+    """Empty for a Node and a PersistentVolume."""
     name: str
     uid: str
 
@@ -142,6 +146,8 @@ class Pod(Struct, frozen=True, kw_only=True, gc=False):
     """All of them, sorted."""
     settings: tuple[tuple[str, str], ...] = ()
     """Annotations that job_description.SETTINGS names, without prefix, sorted (P4)."""
+    volume_claims: tuple[str, ...] = ()
+    """Names of its PersistentVolumeClaims, sorted."""
     gang: Gang | None = None
     job_id: str = ""
     """Annotation job-id: a hint."""
@@ -285,13 +291,17 @@ class PolicyRead(Struct, frozen=True, gc=False):
     policy: UserPolicy
 
 
-RowWritten = Node | SlurmdPod | Pod | SlurmNode | NodeSet
+RowWritten = Node | SlurmdPod | Pod | SlurmNode | NodeSet | VolumeClaim | Volume
 """Without Job: an answer about a job may be the first that shows it, so it is an Observed."""
-Row = RowWritten | Job | Namespace
+Row = RowWritten | Job | Namespace | VolumeRow
 
 
-def reference_of(row: Node | SlurmdPod | Pod | NodeSet) -> Reference:
+def reference_of(row: Node | SlurmdPod | Pod | NodeSet | VolumeClaim | Volume) -> Reference:
     match row:
+        case VolumeClaim():
+            return Reference("PersistentVolumeClaim", row.namespace, row.name, row.uid)
+        case Volume():
+            return Reference("PersistentVolume", "", row.name, row.uid)
         case NodeSet():
             return Reference("NodeSet", row.namespace, row.name, row.uid)
         case Pod() | SlurmdPod():

@@ -39,6 +39,8 @@ DRAINED: Final[str] = PREFIX + "drained"
 CORDONED_FOR_DRAIN: Final[str] = PREFIX + "cordoned-for-drain"
 LOCK: Final[str] = PREFIX + "lock"
 """Also the key of the taint."""
+VOLUME_FOR: Final[str] = PREFIX + "volume-for"
+"""On a claim: the job on whose host sunk-sync selected its Node."""
 HOOKS_ADDRESS: Final[str] = PREFIX + "hooks-address"
 RELEASED_BY: Final[str] = PREFIX + "released-by"
 PAUSED: Final[str] = PREFIX + "paused"
@@ -51,6 +53,12 @@ LABEL_REVISION: Final[str] = PREFIX + "revision"
 LABEL_SHAPE: Final[str] = PREFIX + "shape"
 LABEL_BUSY: Final[str] = PREFIX + "busy"
 NODE_LABELS = (LABEL_CLUSTER, LABEL_NAMESPACE, LABEL_NODESET, LABEL_POD)
+
+# Annotations of claims that Kubernetes defines.
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+OLD_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 POD_STATE_CONDITION = "SlurmNodeState"
 POD_CONFLICT_CONDITION = "SlurmNodeConflict"
@@ -78,6 +86,7 @@ MANAGER_BUSY = "sunk-sync-busy"
 MANAGER_LOCK = "sunk-sync-lock"
 MANAGER_CONDEMN = "sunk-sync-condemn"
 MANAGER_NODE_SET = "sunk-sync-nodeset"
+MANAGER_VOLUME = "sunk-sync-volume"
 WORKLOAD_MANAGERS = (MANAGER_SUBMIT, MANAGER_RELEASE)
 EVENT_COMPONENT = "sunk-sync"
 

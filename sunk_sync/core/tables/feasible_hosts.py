@@ -1,7 +1,7 @@
 """Hosts that can take a workload Pod, computed only while it has no job (P7, P28)."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from sunk_sync.core.model.pod_spec import PodSpec, Taint
 from sunk_sync.core.tables.claims import Claims
 from sunk_sync.core.tables.entries import Claim
 from sunk_sync.core.tables.table import Table
+from sunk_sync.core.translate.fences import Fence, Fences, TermsFence, why_stopped
 from sunk_sync.core.translate.node_fit import (
     ONE_POD,
     SPECS_KEPT,
@@ -25,7 +26,6 @@ from sunk_sync.core.translate.node_fit import (
     why_none,
     why_unfit,
 )
-from sunk_sync.core.translate.pod_rules import Fences, why_stopped
 from sunk_sync.core.views.parts import Reach
 
 FREE = frozenset({"IDLE", "MIXED"})
@@ -151,6 +151,9 @@ class FeasibleHosts:
         """Return the hosts that some fence closes, without a look at each host."""
         stopped: set[str] = set()
         for fence in fences:
+            if not isinstance(fence, Fence):
+                stopped.update(self._outside(fence))
+                continue
             hosts = self._domains.get(fence.key)
             if hosts is None:
                 hosts = self._domains[fence.key] = self._by_domain(fence.key)
@@ -161,6 +164,11 @@ class FeasibleHosts:
             else:
                 stopped.update(*[hosts[value] for value in fence.values if value in hosts])
         return stopped
+
+    def _outside(self, fence: TermsFence) -> Iterator[str]:
+        for name in self._slurm_nodes.entries:
+            if self._why_stopped((fence,), name):
+                yield name
 
     def _by_domain(self, key: str) -> dict[str | None, list[str]]:
         """Return the hosts of each value of a label of Nodes; empty key: of each Node."""

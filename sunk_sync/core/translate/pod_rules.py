@@ -19,6 +19,7 @@ from sunk_sync.core.model.pod_spec import (
     Requirement,
     Spread,
 )
+from sunk_sync.core.translate.fences import Fence, Fences
 from sunk_sync.core.translate.node_fit import Labels, demand_of, label_check, label_of
 
 Rule = PodTerm | Spread
@@ -46,28 +47,8 @@ class Kind(Struct, frozen=True, gc=False, cache_hash=True):
     """Annotations for the job: Slurm may refuse a job for them."""
 
 
-class Fence(Struct, frozen=True, gc=False):
-    """Domains that a Pod may not enter, or the only ones that it may enter."""
-
-    key: str
-    """Label of Nodes; empty: their name."""
-    values: frozenset[str]
-    inside: bool
-    reason: str
-
-    def stops(self, node: Node) -> bool:
-        value = label_of(node.offer.labels, self.key) if self.key else node.name
-        return (value in self.values) != self.inside
-
-
-Fences = tuple[Fence, ...]
 Standing = Mapping[Kind, Counter[str]]
 """Kind → Node name → number of its Pods there."""
-
-
-def why_stopped(fences: Fences, node: Node) -> str:
-    """Return the reason of the first fence that stops a Pod before this Node, or empty."""
-    return next((fence.reason for fence in fences if fence.stops(node)), "")
 
 
 def keys_read(rules: PodRules) -> set[str]:

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from sunk_sync.core.model.facts import Holding, Node, Pod, Source
 from sunk_sync.core.model.topology_file import UNKNOWN, TopologyReport, TopologyState
+from sunk_sync.core.model.volumes import VolumeClaim
 from sunk_sync.core.translate.node_fit import Amounts
 
 
@@ -66,6 +67,13 @@ class Doubt(Struct, frozen=True, gc=False):
     due_s: float
 
 
+class Selection(Struct, frozen=True, gc=False):
+    """A claim whose Node was selected for a job that has ended."""
+
+    claim: VolumeClaim
+    owner: str
+
+
 class Cluster(Struct, frozen=True, kw_only=True, gc=False):
     holding: Holding | None
     marked: int
@@ -77,6 +85,8 @@ class Cluster(Struct, frozen=True, kw_only=True, gc=False):
     topology_calls: tuple[TopologyReport, ...] = ()
     paused: str = ""
     """Why sunk-sync writes nothing, or empty."""
+    selections: tuple[Selection, ...] = ()
+    """Those that nobody needs any more, at most 100."""
 
 
 class Placement(Struct, frozen=True, gc=False):

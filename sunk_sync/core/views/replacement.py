@@ -36,7 +36,18 @@ def _why_in_its_state(workload: Workload, live: LiveJob) -> str:
         return _why_edited(workload, job)
     if "SUSPENDED" in job.state and not bound:
         return "it was suspended before its Pod was bound"
-    return why_unfit(live, workload.members) if is_running(job) else ""
+    if not is_running(job):
+        return ""
+    return why_unfit(live, workload.members) or workload.volumes.failed
+
+
+def why_late(workload: Workload, *, timeout_s: float, now: float) -> str:
+    """Return which claim got no volume in time, so that the job holds its hosts for nothing."""
+    for one in workload.volumes.wanted:
+        if now >= one.since_s + timeout_s:
+            where = f"on Node {one.node_name} within {timeout_s:g} s"
+            return f'claim "{one.claim.name}" got no volume {where}'
+    return ""
 
 
 def _why_edited(workload: Workload, job: Job) -> str:

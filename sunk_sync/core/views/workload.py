@@ -5,6 +5,7 @@ from msgspec import Struct
 from sunk_sync.core.model.calls import StopCall
 from sunk_sync.core.model.facts import Attempt, BindRefused, GetResult, Job, Pod, SubmitRefused
 from sunk_sync.core.model.job_description import JobDescription
+from sunk_sync.core.model.volumes import Volume, VolumeClaim
 from sunk_sync.core.views.parts import Placement, Stuck, SubmissionHistory, Tried
 
 
@@ -135,6 +136,30 @@ class Submission(Struct, frozen=True, gc=False):
     """Start of the latest complete listing of jobs; 0: none since the attempt."""
 
 
+class WantedVolume(Struct, frozen=True, gc=False):
+    """What a claim gets on the Node where its Pod will run."""
+
+    claim: VolumeClaim
+    node_name: str
+    volume: Volume | None
+    """None: its provisioner makes one."""
+    since_s: float
+    """When this process last saw the claim or the volume change."""
+    owner: str
+    """What the claim notes about the job."""
+
+
+class VolumeNeeds(Struct, frozen=True, gc=False):
+    """What the claims of the unbound Pods still need."""
+
+    waits: str = ""
+    """Why no job is submitted and no Pod is bound, or empty."""
+    failed: str = ""
+    """Why the Pods cannot have their volumes where the job runs, or empty."""
+    wanted: tuple[WantedVolume, ...] = ()
+    """Claims without a volume, once the job runs."""
+
+
 class Calls(Struct, frozen=True, gc=False):
     """Open calls of the placeholder, and their consequences."""
 
@@ -152,6 +177,7 @@ NO_LOCATIONS = PodLocations()
 NO_CANDIDATES = CandidateHosts()
 NO_SUBMISSION = Submission()
 NO_CALLS = Calls()
+NO_VOLUMES = VolumeNeeds()
 
 
 class Workload(Struct, frozen=True, kw_only=True, gc=False):
@@ -172,6 +198,7 @@ class Workload(Struct, frozen=True, kw_only=True, gc=False):
     history: SubmissionHistory
     """Earlier submissions; empty while the workload has a job."""
     calls: Calls
+    volumes: VolumeNeeds
     stuck: tuple[Stuck, ...]
     """Bound Pods that must end, on Nodes that do not answer (P25b)."""
     lost: bool

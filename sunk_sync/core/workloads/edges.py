@@ -62,6 +62,7 @@ class WorkloadEdges:
         self._calls = workloads.calls
         self._snapshots = snapshots
         self._neighbours = workloads.neighbours
+        self._volumes = workloads.volumes
         self._listed_jobs = ListedJobs(workloads)
 
     def pod_changed(
@@ -91,6 +92,7 @@ class WorkloadEdges:
         self._residents.forget_asked(nodes)
         keys = set(map(workload_key, workloads)) | self._review(workloads)
         keys.update(map(workload_key, self._neighbours.pod_changed(before, after, keys=workloads)))
+        keys.update(map(workload_key, self._volumes.pod_changed(before, after)))
         for row in rows:
             jobs = self._index.jobs_of_uid.get(row.uid, ())
             keys = keys.union(*[self._awaited(self._jobs.entries[one].row) for one in jobs])
@@ -101,7 +103,7 @@ class WorkloadEdges:
         self._index.put_pod(after)
         own = self._index.key_of_uid[after.uid]
         neighbours = self._neighbours.pod_changed(before, after, keys=(own,))
-        beside = set(map(workload_key, neighbours))
+        beside = set(map(workload_key, neighbours | self._volumes.pod_changed(before, after)))
         same = same_for_others(before, after)
         if same and before.terminating == after.terminating and before.gated == after.gated:
             return beside | {workload_key(own)}

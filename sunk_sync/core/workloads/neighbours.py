@@ -14,10 +14,10 @@ from sunk_sync.core.model.facts import Job, Node, Pod
 from sunk_sync.core.model.pod_spec import NO_RULES
 from sunk_sync.core.tables.host_identity import HostIdentity
 from sunk_sync.core.tables.table import Table
+from sunk_sync.core.translate.fences import Fences
 from sunk_sync.core.translate.job_states import is_busy_refusal, is_live, number_of
 from sunk_sync.core.translate.node_fit import label_of
 from sunk_sync.core.translate.pod_rules import (
-    Fences,
     Kind,
     fences_of,
     keys_read,

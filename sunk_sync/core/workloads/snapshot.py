@@ -9,6 +9,7 @@ from sunk_sync.core.model.job_identity import workload_id
 from sunk_sync.core.model.pod_spec import PodSpec
 from sunk_sync.core.model.user_policy import NO_DEFAULTS
 from sunk_sync.core.tables.entries import Entry
+from sunk_sync.core.translate.fences import Fences, why_stopped
 from sunk_sync.core.translate.job_spec import digested
 from sunk_sync.core.translate.job_states import (
     AGAIN,
@@ -20,7 +21,7 @@ from sunk_sync.core.translate.job_states import (
     newest,
     number_of,
 )
-from sunk_sync.core.translate.pod_rules import Fences, why_stopped
+from sunk_sync.core.views.conclusions import free_placements
 from sunk_sync.core.views.parts import NO_HISTORY, Placement, Stuck, SubmissionHistory
 from sunk_sync.core.views.workload import (
     NO_ABSENT_PODS,
@@ -31,6 +32,7 @@ from sunk_sync.core.views.workload import (
     NO_LOCATIONS,
     NO_REQUEST,
     NO_SUBMISSION,
+    NO_VOLUMES,
     AbsentPods,
     Binding,
     Calls,
@@ -41,6 +43,7 @@ from sunk_sync.core.views.workload import (
     Members,
     PodLocations,
     Submission,
+    VolumeNeeds,
     Workload,
 )
 from sunk_sync.core.workloads.members import kinds_of, members_of
@@ -59,6 +62,7 @@ class WorkloadSnapshots:
         self._residents = workloads.residents
         self._feasible_hosts = workloads.feasible_hosts
         self._neighbours = workloads.neighbours
+        self._volumes = workloads.volumes
         self._jobs = workloads.jobs
         self._pods = workloads.pods
         self._hosts = workloads.hosts
@@ -82,12 +86,13 @@ class WorkloadSnapshots:
         workload = _id_of(members, job)
         request = self._request(members)
         unplaced = not members.bound and (job is None or is_waiting(job))
+        live_job = self._live_job(key, chosen, live, members) if chosen is not None else None
         return Workload(
             key=key,
             id=workload,
             members=members,
             request=request,
-            live=self._live_job(key, chosen, live, members) if chosen is not None else None,
+            live=live_job,
             ended=ended_jobs,
             absent=self._absent_pods(absent, namer) if absent else NO_ABSENT_PODS,
             binding=self._binding(members),
@@ -96,6 +101,7 @@ class WorkloadSnapshots:
             submission=self._submission(key, workload),
             history=self._history(key) if unplaced else NO_HISTORY,
             calls=self._calls_of(ids, job),
+            volumes=self._volume_needs(members, live_job),
             stuck=self._stuck(members.bound),
             lost=self._residents.is_lost(key),
             gate=self._all.gate(),
@@ -200,6 +206,14 @@ class WorkloadSnapshots:
         killed_s = self._calls.until_s.get(job.job_id) if job is not None else None
         return NO_CALLS if not stops and killed_s is None else Calls(stops, killed_s)
 
+    def _volume_needs(self, members: Members, live: LiveJob | None) -> VolumeNeeds:
+        if not self._volumes.is_user(members.unbound):
+            return NO_VOLUMES
+        if live is None:
+            return self._volumes.needs(members.unbound, live=None, places=())
+        places = [one.node for one in free_placements(live, members) if one.node is not None]
+        return self._volumes.needs(members.unbound, live=live.job, places=places)
+
     def _request(self, members: Members) -> JobRequest:
         if members.missing or not members.pods:
             return NO_REQUEST
@@ -224,7 +238,7 @@ class WorkloadSnapshots:
         edited = is_edited(job, request.digest)
         wanted = self._all.exclusion_updates.wanted.get(job.job_id)
         given_up = bool(self._memory.submissions.of.get(key, NO_HISTORY).hosts)
-        ruled = self._neighbours.is_ruled(key)
+        ruled = self._neighbours.is_ruled(key) or self._volumes.is_user(members.pods)
         if edited or given_up or ruled:
             self._lists.following[key] = None
             reach = self._all.reach(key, members.pods)
@@ -298,7 +312,7 @@ class WorkloadSnapshots:
         specs = kinds_of(unbound)
         lives = [pod for pod in self._index.pods[key].values() if pod.node_name]
         but = key if lives else ""
-        fences = self._neighbours.fences(key) if self._neighbours.active else ()
+        fences = self._all.fences(key, unbound)
         return tuple(
             [
                 self._placement(name, specs, but=but, fences=fences)

@@ -18,6 +18,7 @@ from sunk_sync.core.tables.feasible_hosts import FeasibleHosts
 from sunk_sync.core.tables.host_identity import HostIdentity
 from sunk_sync.core.tables.open_calls import OpenCalls
 from sunk_sync.core.tables.table import Table
+from sunk_sync.core.translate.fences import Fences
 from sunk_sync.core.translate.node_fit import Reasons
 from sunk_sync.core.views.parts import Reach
 from sunk_sync.core.workloads.exclusions import ExclusionUpdates
@@ -26,6 +27,7 @@ from sunk_sync.core.workloads.memory import WorkloadMemory
 from sunk_sync.core.workloads.neighbours import Neighbours
 from sunk_sync.core.workloads.queue_position import Queue
 from sunk_sync.core.workloads.residents import ResidentIndex
+from sunk_sync.core.workloads.volumes import VolumeIndex
 from sunk_sync.core.workloads.watchlists import Watchlists
 
 
@@ -64,6 +66,9 @@ class Workloads:
             readopts=configuration.lost_job == "readopt",
         )
         self.neighbours = self._new_neighbours()
+        self.volumes = VolumeIndex(
+            tables=tables, index=self.index, scheduler=configuration.scheduler
+        )
         self.queue = Queue(self.memory.ahead)
         self.gate_seen = False
         """This process got a gate call for a job of sunk-sync."""
@@ -92,14 +97,18 @@ class Workloads:
         """Return the hosts for these Pods of a workload, beside the Pods of others (P8)."""
         specs = [pod.spec for pod in pods]
         reach = self.feasible_hosts.reach_of_all(specs)
-        fences = self.neighbours.fences(key) if self.neighbours.active else ()
+        fences = self.fences(key, pods)
         return self.feasible_hosts.fenced(reach, fences, specs=specs) if fences else reach
 
     def reasons_of(self, key: str, pods: Sequence[Pod]) -> Mapping[str, Reasons]:
         """Return for each Slurm node why it cannot take these Pods; empty: it can."""
         specs = [pod.spec for pod in pods]
-        fences = self.neighbours.fences(key) if self.neighbours.active else ()
-        return self.feasible_hosts.reasons_of(specs, fences=fences)
+        return self.feasible_hosts.reasons_of(specs, fences=self.fences(key, pods))
+
+    def fences(self, key: str, pods: Sequence[Pod]) -> Fences:
+        """Return what closes hosts to these Pods: the Pods of others, and volumes (P8)."""
+        beside = self.neighbours.fences(key) if self.neighbours.active else ()
+        return (*beside, *self.volumes.fences(pods)) if self.volumes.active else beside
 
     def watches(self, job: Job) -> bool:
         """Whether sunk-sync watches the namespace of the job's Pods, which is in the job's name."""

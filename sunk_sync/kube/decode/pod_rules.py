@@ -67,20 +67,20 @@ def _terms(terms: Sequence[shapes.WirePodTerm]) -> tuple[PodTerm, ...]:
 def _term(wire: shapes.WirePodTerm) -> PodTerm:
     all_of_them = wire.namespace_selector == NO_SELECTOR
     namespaces = ALL_NAMESPACES if all_of_them else tuple(sorted(wire.namespaces or ()))
-    return PodTerm(wire.topology_key, _selector(wire.label_selector), namespaces)
+    return PodTerm(wire.topology_key, selector_of(wire.label_selector), namespaces)
 
 
 def _spread(wire: shapes.WireSpread) -> Spread:
     return Spread(
         topology_key=wire.topology_key,
-        selector=_selector(wire.label_selector),
+        selector=selector_of(wire.label_selector),
         max_skew=wire.max_skew,
         min_domains=wire.min_domains or 1,
         honors_affinity=wire.node_affinity_policy != "Ignore",
     )
 
 
-def _selector(wire: shapes.WireLabelSelector | None) -> tuple[Requirement, ...] | None:
+def selector_of(wire: shapes.WireLabelSelector | None) -> tuple[Requirement, ...] | None:
     if wire is None:
         return None
     labels = [Requirement(key, "In", (value,)) for key, value in (wire.match_labels or {}).items()]

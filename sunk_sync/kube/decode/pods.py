@@ -20,6 +20,7 @@ from sunk_sync.kube.decode.wire_hosts import WireCondition
 FINISHED: Final = ("Succeeded", "Failed")
 LABELS_KEPT: Final = 4096
 ENDS_FOR_GOOD: Final = "Never"
+NOTHING: Final = (b"", b"null")
 
 Settings = tuple[tuple[str, str], ...]
 
@@ -48,6 +49,7 @@ def pod_row(wire: shapes.WirePod) -> Pod:
         spec=spec_of(spec, guaranteed=status.qos_class == "Guaranteed"),
         labels=_labels(meta.labels) if meta.labels else (),
         settings=_settings(annotations) if meta.annotations else (),
+        volume_claims=_volume_claims(meta.name, spec.volumes) if spec.volumes else (),
         gang=gang_of(meta),
         job_id=cut(annotations.job_id),
         bound_for=cut(annotations.bound_for),
@@ -55,6 +57,14 @@ def pod_row(wire: shapes.WirePod) -> Pod:
         resubmit=cut(annotations.resubmit),
         conditions=_conditions(status.conditions or ()),
     )
+
+
+def _volume_claims(pod: str, volumes: list[shapes.WirePodVolume]) -> tuple[str, ...]:
+    """Return the claims that the Pod names, or that Kubernetes makes for it."""
+    found = [one.persistent_volume_claim for one in volumes]
+    claims = {cut(one.claim_name) for one in found if one is not None}
+    made = {f"{pod}-{one.name}" for one in volumes if bytes(one.ephemeral) not in NOTHING}
+    return tuple(sorted(claims | made)) if claims or made else ()
 
 
 def _labels(labels: dict[str, str]) -> tuple[tuple[str, str], ...]:

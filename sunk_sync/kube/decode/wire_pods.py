@@ -72,6 +72,16 @@ class WireContainer(Struct, gc=False, frozen=True, rename="camel"):
     restart_policy: str = ""
 
 
+class WireClaimSource(Struct, gc=False, frozen=True, rename="camel"):
+    claim_name: str = ""
+
+
+class WirePodVolume(Struct, gc=False, frozen=True, rename="camel"):
+    name: str = ""
+    persistent_volume_claim: WireClaimSource | None = None
+    ephemeral: Raw = ABSENT
+
+
 class WirePodSpec(Struct, gc=False, frozen=True, rename="camel"):
     node_name: str = ""
     restart_policy: str = ""
@@ -81,6 +91,7 @@ class WirePodSpec(Struct, gc=False, frozen=True, rename="camel"):
     init_containers: list[WireContainer] | None = None
     scheduling_gates: list[Raw] | None = None
     resource_claims: list[Raw] | None = None
+    volumes: list[WirePodVolume] | None = None
     node_selector: Raw = ABSENT
     affinity: Raw = ABSENT
     tolerations: Raw = ABSENT

@@ -17,6 +17,9 @@ from sunk_sync.kube.decode.source_decoder import (
     OTHERS,
     PODS,
     SLURMD_PODS,
+    STORAGE_CLASSES,
+    VOLUME_CLAIMS,
+    VOLUMES,
     SourceDecoder,
 )
 
@@ -170,6 +173,43 @@ COLLECTIONS: Final[Mapping[Source, Collection]] = {
         component="scheduler",
         verbs=(
             ("list", "reads the defaults that Namespaces name, for namespace-defaults (P5)"),
+            ("watch", "changes arrive within milliseconds"),
+        ),
+    ),
+    "volume_claims": Collection(
+        title="claims",
+        decoder=VOLUME_CLAIMS,
+        resource="persistentvolumeclaims",
+        where="work",
+        is_read=lambda scope: scope.schedules,
+        component="scheduler",
+        verbs=(
+            ("list", "reads the claims of Pods, from the first Pod with a claim on"),
+            ("watch", "changes arrive within milliseconds"),
+        ),
+    ),
+    "volumes": Collection(
+        title="volumes",
+        decoder=VOLUMES,
+        resource="persistentvolumes",
+        where="cluster",
+        is_read=lambda scope: scope.schedules,
+        component="scheduler",
+        verbs=(
+            ("list", "reads which Nodes reach a volume, from the first Pod with a claim on"),
+            ("watch", "changes arrive within milliseconds"),
+        ),
+    ),
+    "storage_classes": Collection(
+        title="storage classes",
+        decoder=STORAGE_CLASSES,
+        resource="storageclasses",
+        group="storage.k8s.io",
+        where="cluster",
+        is_read=lambda scope: scope.schedules,
+        component="scheduler",
+        verbs=(
+            ("list", "reads when a claim gets its volume, from the first Pod with a claim on"),
             ("watch", "changes arrive within milliseconds"),
         ),
     ),

@@ -97,6 +97,10 @@ def object_path(kind: str, namespace: str, name: str) -> str:
             return f"/api/v1/nodes/{name}"
         case "Namespace":
             return f"/api/v1/namespaces/{name}"
+        case "PersistentVolume":
+            return f"/api/v1/persistentvolumes/{name}"
+        case "PersistentVolumeClaim":
+            return f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"
         case _:
             return f"/api/v1/namespaces/{namespace}/pods/{name}"
 

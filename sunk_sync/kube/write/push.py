@@ -26,6 +26,7 @@ from sunk_sync.core.model.lock_actions import LockAction
 from sunk_sync.core.model.names import WORKLOAD_MANAGERS
 from sunk_sync.core.model.node_set_actions import NodeSetAction
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
+from sunk_sync.core.model.volume_actions import VolumeAction
 from sunk_sync.kube.api.answers import Decode, KubeError
 from sunk_sync.kube.api.client import Caller, Request
 from sunk_sync.kube.decode.source_decoder import NODES, PODS, SLURMD_PODS, SourceDecoder, Unreadable
@@ -35,6 +36,7 @@ from sunk_sync.kube.write.node_locks import LockPush
 from sunk_sync.kube.write.node_sets import NodeSetPush
 from sunk_sync.kube.write.outcomes import WallClock, failed, spelled
 from sunk_sync.kube.write.pods import WorkloadPush
+from sunk_sync.kube.write.volumes import VolumePush
 
 RelistOne = Callable[[float], Awaitable[KubeError | None]]
 """Waits for a complete listing that starts later than this second."""
@@ -87,6 +89,7 @@ class KubePush:
         self._events = EventPush(client, clock=clock, wall_clock=wall_clock)
         self._node_sets = NodeSetPush(client, clock=clock, wall_clock=wall_clock)
         self._locks = LockPush(client, clock=clock, nodes=nodes)
+        self._volumes = VolumePush(client)
         self._workload = WorkloadPush(client, wall_clock=wall_clock, clock=clock)
 
     async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
@@ -107,6 +110,8 @@ class KubePush:
                 return await self._list_again(action)
             case Bind() | EndPod() | SetScheduled() | GetGang():
                 return await self._workload.push(action)
+            case action if isinstance(action, VolumeAction):
+                return await self._volumes.push(action)
             case action if isinstance(action, LockAction):
                 return await self._locks.push(action)
             case action if isinstance(action, NodeSetAction):

@@ -10,7 +10,7 @@ from sunk_sync.core.model.calls import CallEnded, StopCall
 from sunk_sync.core.model.facts import GetResult, Job, News, Pod
 from sunk_sync.core.model.keys import workload_key
 from sunk_sync.core.model.timing import BINDING_S
-from sunk_sync.core.rules.workload.bind import ENDED_S
+from sunk_sync.core.views.binding import ENDED_S
 from tests.kit.build import BOUND, POD, WORKLOAD, Core, deleted, job, running, two_hosts
 
 

@@ -13,7 +13,7 @@ from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.job_states import is_waiting
 from sunk_sync.core.views.absence import look_for_absent
 from sunk_sync.core.views.conclusions import is_broken, is_over, named
-from sunk_sync.core.views.replacement import why_replace
+from sunk_sync.core.views.replacement import why_late, why_replace
 from sunk_sync.core.views.workload import LiveJob, Workload
 
 BOUND_AGAIN_S = 2.0
@@ -26,12 +26,12 @@ START_S = 300.0
 it."""
 
 
-def release(workload: Workload, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
+def release(workload: Workload, configuration: Configuration, now: float) -> Ruling:
     """Cancel live jobs that have no Pod left, or that another job must follow."""
     live = workload.live
     if live is None:
         return QUIET
-    ruling = _rule_job(workload, live, now)
+    ruling = _rule_job(workload, live, configuration, now=now)
     return _with_others(workload, live, ruling, now) if live.others else ruling
 
 
@@ -52,7 +52,9 @@ def _with_others(workload: Workload, live: LiveJob, ruling: Ruling, now: float) 
     return Ruling(tuple(wants), "; ".join(parts), min(times, default=None))
 
 
-def _rule_job(workload: Workload, live: LiveJob, now: float) -> Ruling:
+def _rule_job(
+    workload: Workload, live: LiveJob, configuration: Configuration, *, now: float
+) -> Ruling:
     job, bound = live.job, workload.members.bound
     if is_over(workload):
         return Ruling((cancel(job),), f"job {job.job_id} ended: no Pod of it lives")
@@ -65,7 +67,8 @@ def _rule_job(workload: Workload, live: LiveJob, now: float) -> Ruling:
     if is_broken(workload.members, workload.absent):
         lives = any(not pod.ended for pod in bound)
         return _unless_bound(workload, QUIET if lives else _break(job), now)
-    why = why_replace(workload, live)
+    late = why_late(workload, timeout_s=configuration.volume_timeout_s, now=now)
+    why = why_replace(workload, live) or late
     if why and workload.locations.here:
         return Ruling(because=f"job {job.job_id} stays until its bound Pods have ended: {why}")
     if why:

@@ -65,6 +65,8 @@ def _prevented(workload: Workload, configuration: Configuration) -> Ruling | Non
         return Ruling(because=f"refused: {workload.request.invalid}")
     if workload.request.unread:
         return Ruling(because=f"waits: {workload.request.unread}")
+    if workload.volumes.waits:
+        return Ruling(because=f"waits: {workload.volumes.waits}")
     if hosts.unfit:
         return Ruling(because=f"no host can take it: {hosts.unfit}")
     if hosts.not_ready:

@@ -3,7 +3,6 @@
 The only rule that writes PodScheduled, job-id and cancelled on workload Pods.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from sunk_sync.core.model.actions import (
@@ -23,7 +22,7 @@ from sunk_sync.core.model.event_kinds import (
     EVENT_UNSUPPORTED,
     EventKind,
 )
-from sunk_sync.core.model.facts import BindRefused, Pod, reference_of
+from sunk_sync.core.model.facts import Pod, reference_of
 from sunk_sync.core.model.names import (
     CANCELLED,
     JOB_ID,
@@ -42,7 +41,7 @@ from sunk_sync.core.views.conclusions import (
     waited_for,
     was_cancelled,
 )
-from sunk_sync.core.views.workload import Calls, LiveJob, Members, Workload
+from sunk_sync.core.views.workload import LiveJob, Members, Workload
 
 SHOWN_AFTER_S = 1.0
 """A Pod that is bound sooner gets no condition, so its binding is the only write (P1)."""
@@ -103,13 +102,15 @@ def _notice(workload: Workload, configuration: Configuration) -> Notice | None:
     if [pod for pod in members.pods if pod.gated]:
         return None
     if workload.live is not None:
-        return _of_job(workload.live, workload.calls, workload.binding.refused)
+        return _of_job(workload, workload.live)
     if workload.request.invalid:
         return Notice(workload.request.invalid, EVENT_INVALID)
     if workload.request.unread:
         return Notice(workload.request.unread, EVENT_UNSCHEDULABLE)
     if members.missing:
         return Notice(members.missing, EVENT_UNSCHEDULABLE)
+    if workload.volumes.waits:
+        return Notice(workload.volumes.waits, EVENT_UNSCHEDULABLE)
     if hosts.unfit:
         return Notice(hosts.unfit, EVENT_UNSCHEDULABLE)
     if hosts.not_ready:
@@ -138,8 +139,9 @@ def _of_slurm(workload: Workload, configuration: Configuration) -> Notice | None
     return None
 
 
-def _of_job(live: LiveJob, calls: Calls, refused: Sequence[BindRefused]) -> Notice | None:
-    job = live.job
+def _of_job(workload: Workload, live: LiveJob) -> Notice | None:
+    job, calls, refused = live.job, workload.calls, workload.binding.refused
+    volumes = workload.volumes
     if is_waiting(job):
         message = waiting_message(job.reason, job.job_id, ahead=live.ahead, age_s=0.0)
         return Notice(message, EVENT_UNSCHEDULABLE)
@@ -150,6 +152,11 @@ def _of_job(live: LiveJob, calls: Calls, refused: Sequence[BindRefused]) -> Noti
         text = "Slurm is ending its script"
     elif not live.started:
         text = "its script has not started yet"
+    elif volumes.waits:
+        text = volumes.waits
+    elif volumes.wanted:
+        first = volumes.wanted[0]
+        text = f'claim "{first.claim.name}" gets its volume on Node {first.node_name}'
     elif refused:
         text = f"Kubernetes refuses to bind the Pod to {refused[0].node_name}: {refused[0].why}"
     else:

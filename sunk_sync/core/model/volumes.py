@@ -1,0 +1,73 @@
+"""Claims of Pods, volumes and classes of storage, as kube-scheduler compares them."""
+
+from typing import Final
+
+from msgspec import Struct
+
+from sunk_sync.core.model.pod_spec import Requirement, Term
+
+ONE_NODE: Final = "ReadWriteOnce"
+ONE_POD: Final = "ReadWriteOncePod"
+
+
+class VolumeClaim(Struct, frozen=True, kw_only=True, gc=False):
+    """A PersistentVolumeClaim. Source: watch of PersistentVolumeClaims."""
+
+    namespace: str
+    name: str
+    uid: str
+    storage_class: str = ""
+    volume: str = ""
+    """Name of its volume, or of the volume that it asks for."""
+    bound: bool = False
+    """Kubernetes has completed the binding to `volume`."""
+    modes: tuple[str, ...] = ()
+    block: bool = False
+    """It wants a device instead of a file system."""
+    size: int = 0
+    """Bytes."""
+    selector: tuple[Requirement, ...] = ()
+    """Labels of volumes."""
+    selected_node: str = ""
+    """Node for which its provisioner makes the volume."""
+    selected_for: str = ""
+    """Scheduler and job on whose host sunk-sync selected that Node: `slurm-scheduler/12`."""
+    terminating: bool = False
+
+
+class Volume(Struct, frozen=True, kw_only=True, gc=False):
+    """A PersistentVolume. Source: watch of PersistentVolumes."""
+
+    name: str
+    uid: str
+    storage_class: str = ""
+    modes: tuple[str, ...] = ()
+    block: bool = False
+    size: int = 0
+    terms: tuple[Term, ...] | None = None
+    """Nodes that can reach it; None: all."""
+    labels: tuple[tuple[str, str], ...] = ()
+    """All of them, sorted."""
+    claim: str = ""
+    """`namespace/name` of the claim that it belongs to, or empty."""
+    claim_uid: str = ""
+    """Empty: the claim is reserved by name alone."""
+    available: bool = False
+    """Phase Available or Pending: no claim has used it."""
+    terminating: bool = False
+
+
+class StorageClass(Struct, frozen=True, kw_only=True, gc=False):
+    """A StorageClass. Source: watch of StorageClasses."""
+
+    name: str
+    uid: str
+    waits: bool = False
+    """A volume is bound when a Pod has a Node: WaitForFirstConsumer."""
+    provisions: bool = False
+    """It has a provisioner that makes volumes."""
+    terms: tuple[Term, ...] | None = None
+    """Nodes for which it makes volumes; None: all."""
+
+
+VolumeRow = VolumeClaim | Volume | StorageClass

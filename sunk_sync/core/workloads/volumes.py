@@ -1,0 +1,316 @@
+"""Volumes of Pods: what each claim needs, where it can be had, and whom a change concerns."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from sunk_sync.core.model.facts import Job, Node, Pod, Source
+from sunk_sync.core.model.pod_spec import Requirement
+from sunk_sync.core.model.volumes import ONE_NODE, ONE_POD, StorageClass, Volume, VolumeClaim
+from sunk_sync.core.tables.claims import pod_key
+from sunk_sync.core.tables.table import Table
+from sunk_sync.core.translate.fences import Fence, Fences, fences_within
+from sunk_sync.core.translate.job_states import is_live, is_running
+from sunk_sync.core.translate.volume_fit import (
+    IN_USE,
+    NONE_FREE,
+    OUT_OF_REACH,
+    SELECTED,
+    can_take,
+    choose,
+    claim_path,
+    is_reserved_for,
+)
+from sunk_sync.core.views.parts import Selection
+from sunk_sync.core.views.workload import NO_VOLUMES, VolumeNeeds, WantedVolume
+from sunk_sync.core.workloads.index import WorkloadIndex
+
+SELECTIONS_MAX: Final = 100
+"""Stale selections that the cluster's view names at a time."""
+
+Wish = tuple[str, bool, int, tuple[str, ...], tuple[Requirement, ...]]
+"""What decides which free volumes a claim can take."""
+
+
+class VolumeIndex:
+    def __init__(
+        self,
+        *,
+        tables: Mapping[Source, Table[Any]],
+        index: WorkloadIndex,
+        scheduler: str,
+    ) -> None:
+        self._claims: Table[VolumeClaim] = tables["volume_claims"]
+        self._volumes: Table[Volume] = tables["volumes"]
+        self._classes: Table[StorageClass] = tables["storage_classes"]
+        self._jobs: Table[Job] = tables["jobs"]
+        self._index = index
+        self._owner = f"{scheduler}/"
+        self._users: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
+        """Claim → UID → Pod that names it."""
+        self._open: defaultdict[str, set[str]] = defaultdict(set)
+        """Class → claims without a volume."""
+        self._free: defaultdict[str, dict[str, Volume]] = defaultdict(dict)
+        """Class → name → volume that no claim owns."""
+        self._named: defaultdict[str, set[str]] = defaultdict(set)
+        """Volume → claims that name it."""
+        self._reserved: dict[str, str] = {}
+        """Claim → volume that names it."""
+        self._selected: dict[str, str] = {}
+        """Claim → mark of the job on whose host sunk-sync selected its Node."""
+        self._fences: dict[Wish, Fences] = {}
+        """Where a volume can be had for such a claim; cleared when volumes or classes change."""
+
+    @property
+    def active(self) -> bool:
+        """Whether some Pod has a claim."""
+        return bool(self._users)
+
+    def is_user(self, pods: Sequence[Pod]) -> bool:
+        """Whether one of these Pods has a claim."""
+        return self.active and any(pod.volume_claims for pod in pods)
+
+    def mark_of(self, job_id: str) -> str:
+        """Return what sunk-sync notes on a claim: several schedulers may share the cluster."""
+        return self._owner + job_id
+
+    # Whom a change concerns: keys of workloads
+
+    def pod_changed(self, before: Pod | None, after: Pod | None) -> set[str]:
+        """Return the other workloads with claims of this Pod."""
+        paths: set[str] = set()
+        for pod in (before, after):
+            if pod is not None:
+                paths.update(_paths(pod))
+        if not paths:
+            return set()
+        for path in paths:
+            if before is not None:
+                self._users[path].pop(before.uid, None)
+            if after is not None and path in _paths(after):
+                self._users[path][after.uid] = after
+        keys = self._users_of(paths)
+        for path in paths:
+            if not self._users[path]:
+                del self._users[path]
+        return keys
+
+    def claim_changed(self, before: VolumeClaim | None, after: VolumeClaim | None) -> set[str]:
+        if before is not None:
+            path = claim_path(before)
+            self._open[before.storage_class].discard(path)
+            self._named[before.volume].discard(path)
+            self._selected.pop(path, None)
+        if after is not None:
+            path = claim_path(after)
+            if not after.volume:
+                self._open[after.storage_class].add(path)
+            else:
+                self._named[after.volume].add(path)
+            if after.selected_for.startswith(self._owner):
+                self._selected[path] = after.selected_for
+        return self._users_of(claim_path(one) for one in (before, after) if one is not None)
+
+    def volume_changed(self, before: Volume | None, after: Volume | None) -> set[str]:
+        paths: set[str] = set()
+        for volume in (before, after):
+            if volume is None:
+                continue
+            paths.update(self._named.get(volume.name, ()))
+            paths.add(volume.claim)
+            if not volume.claim:
+                paths.update(self._open.get(volume.storage_class, ()))
+        if before is not None:
+            self._free[before.storage_class].pop(before.name, None)
+            if self._reserved.get(before.claim) == before.name:
+                del self._reserved[before.claim]
+        if after is not None and after.claim:
+            self._reserved[after.claim] = after.name
+        elif after is not None:
+            self._free[after.storage_class][after.name] = after
+        self._fences.clear()
+        return self._users_of(paths)
+
+    def class_changed(self, before: StorageClass | None, after: StorageClass | None) -> set[str]:
+        self._fences.clear()
+        names = [one.name for one in (before, after) if one is not None]
+        return self._users_of(path for name in names for path in self._open.get(name, ()))
+
+    @property
+    def any_selected(self) -> bool:
+        """Whether some claim names the job for which its Node was selected."""
+        return bool(self._selected)
+
+    def _users_of(self, paths: Iterable[str]) -> set[str]:
+        key_of = self._index.key_of_uid
+        uids = [uid for path in paths for uid in self._users.get(path, ())]
+        return {key_of[uid] for uid in uids if uid in key_of}
+
+    # What Pods need
+
+    def fences(self, pods: Sequence[Pod]) -> Fences:
+        """Return where volumes let these Pods go; nothing if a problem must be solved first."""
+        return tuple(
+            fence
+            for pod in pods
+            for path in _paths(pod)
+            if (claim := self._claims.get(path)) is not None
+            for fence in self._fences_of(claim, pod)
+        )
+
+    def _fences_of(self, claim: VolumeClaim, pod: Pod) -> Iterator[Fence | Any]:
+        in_use = self._nodes_in_use(claim, pod)
+        if in_use and claim.modes == (ONE_NODE,):
+            yield Fence("", in_use, inside=True, reason=IN_USE)
+        volume = self._volume_of(claim)
+        if volume is not None:
+            if volume.terms is not None:
+                yield from fences_within(volume.terms, reason=OUT_OF_REACH)
+        elif claim.selected_node and not claim.selected_for:
+            yield Fence("", frozenset((claim.selected_node,)), inside=True, reason=SELECTED)
+        elif not (claim.volume or claim.selected_for):
+            yield from self._where_to_have(claim)
+
+    def _nodes_in_use(self, claim: VolumeClaim, pod: Pod) -> frozenset[str]:
+        users = self._users.get(claim_path(claim), {}).values()
+        others = [one for one in users if one.uid != pod.uid and not one.ended]
+        return frozenset(one.node_name for one in others if one.node_name)
+
+    def _volume_of(self, claim: VolumeClaim) -> Volume | None:
+        """Return the volume of the claim, or the one that is reserved for it."""
+        if claim.volume:
+            return self._volumes.get(claim.volume)
+        volume = self._volumes.get(self._reserved.get(claim_path(claim), ""))
+        return volume if volume is not None and is_reserved_for(volume, claim) else None
+
+    def _where_to_have(self, claim: VolumeClaim) -> Fences:
+        wish = (claim.storage_class, claim.block, claim.size, claim.modes, claim.selector)
+        known = self._fences.get(wish)
+        if known is None:
+            known = self._fences[wish] = self._new_fences(claim)
+        return known
+
+    def _new_fences(self, claim: VolumeClaim) -> Fences:
+        terms = [volume.terms for volume in self._candidates(claim)]
+        storage_class = self._classes.get(claim.storage_class)
+        if storage_class is not None and storage_class.provisions:
+            terms.append(storage_class.terms)
+        if None in terms:
+            return ()
+        places = tuple(dict.fromkeys(one for several in terms for one in several or ()))
+        if not places:
+            return (Fence("", frozenset(), inside=True, reason=NONE_FREE),)
+        return fences_within(places, reason=NONE_FREE)
+
+    def _candidates(self, claim: VolumeClaim) -> list[Volume]:
+        free = self._free.get(claim.storage_class, {}).values()
+        return [volume for volume in free if can_take(claim, volume)]
+
+    def needs(
+        self, pods: Sequence[Pod], *, live: Job | None, places: Sequence[Node]
+    ) -> VolumeNeeds:
+        """Return what the claims of these unbound Pods need.
+
+        `places`: the Node of each, where the job runs.
+        """
+        unread = self._unread()
+        if unread:
+            return VolumeNeeds(waits=unread)
+        mark = self.mark_of(live.job_id) if live is not None else ""
+        named = [(pod, name) for pod in pods for name in pod.volume_claims]
+        problem = next(filter(None, (self._problem(pod, name) for pod, name in named)), "")
+        for_others = (self._made_for_another(pod, name, mark) for pod, name in named)
+        waits = problem or next(filter(None, for_others), "")
+        if live is None or not is_running(live):
+            return VolumeNeeds(waits=waits)
+        if waits:
+            return VolumeNeeds(waits=waits, failed=problem)
+        return self._wanted(zip(pods, places, strict=False), mark)
+
+    def _unread(self) -> str:
+        tables: tuple[Table[Any], ...] = (self._claims, self._volumes, self._classes)
+        unread = next((table for table in tables if not table.listed), None)
+        return f"its volumes are not read yet: {unread.why}" if unread is not None else ""
+
+    def _problem(self, pod: Pod, name: str) -> str:
+        """Return why the Pod can run nowhere because of this claim, in kube-scheduler's words."""
+        claim = self._claims.get(pod_key(pod.namespace, name))
+        named = f'persistentvolumeclaim "{name}"'
+        if claim is None:
+            return f"{named} not found"
+        if claim.terminating:
+            return f"{named} is being deleted"
+        if ONE_POD in claim.modes and self._nodes_in_use(claim, pod):
+            return f"another Pod uses {named}, and its mode is {ONE_POD}"
+        if claim.volume and self._volumes.get(claim.volume) is None:
+            return f'persistentvolume "{claim.volume}" of {named} not found'
+        if claim.volume or self._volume_of(claim) is not None:
+            return ""
+        storage_class = self._classes.get(claim.storage_class)
+        if storage_class is None and claim.storage_class:
+            return f'storageclass "{claim.storage_class}" of {named} not found'
+        if storage_class is None or not storage_class.waits:
+            return f"pod has unbound immediate PersistentVolumeClaims: {named}"
+        return ""
+
+    def _made_for_another(self, pod: Pod, name: str, mark: str) -> str:
+        claim = self._claims.get(pod_key(pod.namespace, name))
+        if claim is None or claim.bound or claim.selected_for in ("", mark):
+            return ""
+        job_id = claim.selected_for.rpartition("/")[2]
+        return f'persistentvolumeclaim "{name}" gets its volume where Slurm job {job_id} runs'
+
+    def _wanted(self, placed: Iterable[tuple[Pod, Node]], mark: str) -> VolumeNeeds:
+        wanted: list[WantedVolume] = []
+        taken: set[str] = set()
+        for pod, node in placed:
+            for claim in filter(None, map(self._claims.get, _paths(pod))):
+                if claim.bound:
+                    continue
+                one = self._choice(claim, node, mark=mark, taken=taken)
+                if isinstance(one, str):
+                    return VolumeNeeds(failed=one)
+                wanted.append(one)
+                taken.update([one.volume.name] if one.volume is not None else ())
+        return VolumeNeeds(wanted=tuple(wanted)) if wanted else NO_VOLUMES
+
+    def _choice(
+        self, claim: VolumeClaim, node: Node, *, mark: str, taken: set[str]
+    ) -> WantedVolume | str:
+        """Return the volume for a claim on this Node, or why there is none."""
+        since_s = self._claims.entries[claim_path(claim)].changed_s
+        volume = self._volume_of(claim)
+        if volume is not None:
+            since_s = max(since_s, self._volumes.entries[volume.name].changed_s)
+            return WantedVolume(claim, node.name, volume, since_s, mark)
+        if claim.selected_for == mark and not claim.selected_node:
+            return f'the provisioner of claim "{claim.name}" makes no volume on Node {node.name}'
+        if not claim.selected_node:
+            volume = choose(self._candidates(claim), node, taken=taken)
+            if volume is not None:
+                return WantedVolume(claim, node.name, volume, since_s, mark)
+        storage_class = self._classes.get(claim.storage_class)
+        if storage_class is None or not storage_class.provisions:
+            return f'no free volume for claim "{claim.name}" on Node {node.name}'
+        return WantedVolume(claim, node.name, None, since_s, mark)
+
+    # Selections that nobody needs any more
+
+    def stale_selections(self) -> tuple[Selection, ...]:
+        """Return claims whose Node was selected for a job that has ended."""
+        if not (self._selected and self._jobs.live):
+            return ()
+        stale = [path for path, mark in sorted(self._selected.items()) if self._is_over(path, mark)]
+        entries = [self._claims.entries[path] for path in stale[:SELECTIONS_MAX]]
+        return tuple(Selection(entry.row, entry.row.selected_for) for entry in entries)
+
+    def _is_over(self, path: str, mark: str) -> bool:
+        """Whether the job has ended, or its Pods that use the claim are bound already."""
+        job = self._jobs.get(mark.removeprefix(self._owner))
+        if job is None or not is_live(job):
+            return self._jobs.listed_s > self._claims.entries[path].changed_s or job is not None
+        return self._claims.entries[path].row.bound
+
+
+def _paths(pod: Pod) -> tuple[str, ...]:
+    return tuple([pod_key(pod.namespace, name) for name in pod.volume_claims])

@@ -1,0 +1,120 @@
+"""Claims, volumes and classes of storage from wire shapes to facts."""
+
+from sys import intern
+from typing import Final
+
+from sunk_sync.core.model.pod_spec import Requirement, Term
+from sunk_sync.core.model.volumes import StorageClass, Volume, VolumeClaim
+from sunk_sync.core.translate.quantity import NANO, nanos
+from sunk_sync.kube.decode import wire_volumes as shapes
+from sunk_sync.kube.decode.pod_rules import requirement, selector_of
+from sunk_sync.kube.decode.strings import cut
+from sunk_sync.kube.decode.wire_pods import WireNodeSelector
+
+BLOCK: Final = "Block"
+WAITS: Final = "WaitForFirstConsumer"
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+FREE_PHASES: Final = ("", "Pending", "Available")
+ZONES: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+ZONE_SEPARATOR: Final = "__"
+"""Between the zones of a volume that several zones can reach."""
+NO_MARKS: Final = shapes.WireClaimAnnotations()
+
+
+def claim_row(wire: shapes.WireVolumeClaim) -> VolumeClaim:
+    """Decode a claim. Raise one of BAD_BYTES if its size is invalid."""
+    meta, spec = wire.metadata, wire.spec
+    marks = meta.annotations or NO_MARKS
+    storage_class = spec.storage_class_name
+    requests = spec.resources.requests if spec.resources is not None else None
+    return VolumeClaim(
+        namespace=intern(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        storage_class=intern(marks.storage_class if storage_class is None else storage_class),
+        volume=spec.volume_name,
+        bound=bool(spec.volume_name and marks.bound),
+        modes=spec.access_modes or (),
+        block=spec.volume_mode == BLOCK,
+        size=_bytes(requests),
+        selector=selector_of(spec.selector) or () if spec.selector is not None else (),
+        selected_node=cut(marks.selected_node),
+        selected_for=cut(marks.selected_for),
+        terminating=meta.deletion_timestamp is not None,
+    )
+
+
+def volume_row(wire: shapes.WireVolume) -> Volume:
+    """Decode a volume. Raise one of BAD_BYTES if its size is invalid."""
+    meta, spec = wire.metadata, wire.spec
+    labels = tuple(sorted((meta.labels or {}).items()))
+    affinity, owner = spec.node_affinity, spec.claim_ref
+    return Volume(
+        name=meta.name,
+        uid=meta.uid,
+        storage_class=intern(spec.storage_class_name),
+        modes=spec.access_modes or (),
+        block=spec.volume_mode == BLOCK,
+        size=_bytes(spec.capacity),
+        terms=_within_zones(_terms(affinity.required) if affinity is not None else None, labels),
+        labels=labels,
+        claim=f"{owner.namespace}/{owner.name}" if owner is not None else "",
+        claim_uid=owner.uid if owner is not None else "",
+        available=wire.status.phase in FREE_PHASES,
+        terminating=meta.deletion_timestamp is not None,
+    )
+
+
+def storage_class_row(wire: shapes.WireStorageClass) -> StorageClass:
+    topologies = wire.allowed_topologies
+    terms = None
+    if topologies:
+        terms = tuple(
+            Term(tuple(_among(line.key, line.values or ()) for line in one.match_label_expressions))
+            for one in topologies
+            if one.match_label_expressions
+        )
+    return StorageClass(
+        name=wire.metadata.name,
+        uid=wire.metadata.uid,
+        waits=wire.volume_binding_mode == WAITS,
+        provisions=wire.provisioner not in ("", NO_PROVISIONER),
+        terms=terms,
+    )
+
+
+def _bytes(storage: shapes.WireStorage | None) -> int:
+    if storage is None:
+        return 0
+    return -(-nanos(str(storage.storage)) // NANO)
+
+
+def _terms(selector: WireNodeSelector | None) -> tuple[Term, ...] | None:
+    if selector is None:
+        return None
+    return tuple(
+        Term(
+            tuple(map(requirement, term.match_expressions or ())),
+            tuple(map(requirement, term.match_fields or ())),
+        )
+        for term in selector.node_selector_terms or ()
+    )
+
+
+def _within_zones(
+    terms: tuple[Term, ...] | None, labels: tuple[tuple[str, str], ...]
+) -> tuple[Term, ...] | None:
+    """Add the zone and region that older provisioners note as labels of the volume."""
+    own = dict(labels)
+    lines = tuple(
+        _among(key, tuple(own[key].split(ZONE_SEPARATOR))) for key in ZONES if own.get(key)
+    )
+    if not lines:
+        return terms
+    if terms is None:
+        return (Term(lines),)
+    return tuple(Term((*term.expressions, *lines), term.fields) for term in terms)
+
+
+def _among(key: str, values: tuple[str, ...]) -> Requirement:
+    return Requirement(key, "In", values)

@@ -1,0 +1,147 @@
+"""Actions on volumes: read the object, and change it only as it was read."""
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from sunk_sync.core.model import names
+from sunk_sync.core.model.actions import Action
+from sunk_sync.core.model.facts import Observed
+from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
+from sunk_sync.core.model.volume_actions import (
+    ReserveVolume,
+    SelectNode,
+    UnselectNode,
+    VolumeAction,
+)
+from sunk_sync.core.model.volumes import Volume, VolumeClaim
+from sunk_sync.kube.api.answers import KubeError
+from sunk_sync.kube.api.client import Caller, Request
+from sunk_sync.kube.decode.source_decoder import (
+    VOLUME_CLAIMS,
+    VOLUMES,
+    SourceDecoder,
+    Unreadable,
+)
+from sunk_sync.kube.write.apply import MERGE, path_of
+from sunk_sync.kube.write.outcomes import failed, is_gone
+
+CLAIM_KIND: Final = "PersistentVolumeClaim"
+
+
+class Change(Struct, frozen=True):
+    """What to write over the object as it was read; neither: nothing."""
+
+    body: dict[str, Any] | None = None
+    refused: str = ""
+    """Why the object may not be changed any more."""
+
+
+class VolumePush:
+    """Performs actions on claims and volumes. Never raises."""
+
+    def __init__(self, client: Caller) -> None:
+        self._client = client
+
+    async def push(self, action: VolumeAction) -> Outcome:
+        decoder: SourceDecoder[Any] = (
+            VOLUMES if isinstance(action, ReserveVolume) else VOLUME_CLAIMS
+        )
+        reading = Request(path=path_of(action.reference))
+        read = await self._client.call(reading, decoder.object)
+        if isinstance(read, KubeError):
+            return _gone(action) if is_gone(read) else failed(action, read, request=reading)
+        if isinstance(read, Unreadable):
+            return Unsure(action, f"{action.reference.path} cannot be read: {read.why}")
+        if getattr(read.row, "uid", "") != action.reference.uid:
+            return _gone(action)
+        change = _change(action, read)
+        if change.refused:
+            return Refused(action, change.refused, (read,))
+        if change.body is None:
+            return Done(action, (read,))
+        return await self._patch(action, change.body, decoder=decoder, read=read)
+
+    async def _patch(
+        self,
+        action: VolumeAction,
+        body: dict[str, Any],
+        *,
+        decoder: SourceDecoder[Any],
+        read: Observed,
+    ) -> Outcome:
+        metadata = body.setdefault("metadata", {})
+        metadata["resourceVersion"] = str(int(read.order))
+        metadata["uid"] = action.reference.uid
+        request = Request(
+            method="PATCH",
+            path=path_of(action.reference),
+            query=(("fieldManager", names.MANAGER_VOLUME),),
+            body=msgspec.json.encode(body),
+            content_type=MERGE,
+        )
+        answer = await self._client.call(request, decoder.object)
+        if isinstance(answer, KubeError):
+            return failed(action, answer, request=request)
+        return Done(action, (answer,) if isinstance(answer, Observed) else ())
+
+
+def _gone(action: Action) -> Outcome:
+    if isinstance(action, UnselectNode):
+        return Done(action, missing=True)
+    assert isinstance(action, ReserveVolume | SelectNode)
+    return Refused(action, f"{action.reference.path} is gone", missing=True)
+
+
+def _change(action: VolumeAction, read: Observed) -> Change:
+    row = read.row
+    match action:
+        case ReserveVolume():
+            assert isinstance(row, Volume)
+            return _reserve(action, row)
+        case SelectNode():
+            assert isinstance(row, VolumeClaim)
+            return _select(action, row)
+        case UnselectNode():
+            assert isinstance(row, VolumeClaim)
+            return _unselect(action, row)
+
+
+def _reserve(action: ReserveVolume, volume: Volume) -> Change:
+    claim = action.claim
+    if volume.claim_uid == claim.uid:
+        return Change()
+    if volume.claim or volume.terminating or not volume.available:
+        return Change(refused=f"{action.reference.path} is not free any more")
+    owner = {
+        "apiVersion": "v1",
+        "kind": CLAIM_KIND,
+        "namespace": claim.namespace,
+        "name": claim.name,
+        "uid": claim.uid,
+    }
+    marks = {names.BOUND_BY_CONTROLLER: "yes"}
+    return Change({"metadata": {"annotations": marks}, "spec": {"claimRef": owner}})
+
+
+def _select(action: SelectNode, claim: VolumeClaim) -> Change:
+    if claim.volume:
+        return Change(refused=f"{action.reference.path} has volume {claim.volume}")
+    if (claim.selected_node, claim.selected_for) == (action.node_name, action.owner):
+        return Change()
+    if claim.selected_node and claim.selected_for != action.owner:
+        other = f"{action.reference.path} gets a volume on Node {claim.selected_node}"
+        return Change(refused=other)
+    marks = {names.SELECTED_NODE: action.node_name, names.VOLUME_FOR: action.owner}
+    return Change({"metadata": {"annotations": marks}})
+
+
+def _unselect(action: UnselectNode, claim: VolumeClaim) -> Change:
+    """Where the volume was made meanwhile, its Node is its own: only the mark goes."""
+    if claim.selected_for != action.owner:
+        return Change()
+    marks: dict[str, None] = {names.VOLUME_FOR: None}
+    if not claim.volume:
+        marks[names.SELECTED_NODE] = None
+    return Change({"metadata": {"annotations": marks}})
