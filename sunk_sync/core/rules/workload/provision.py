@@ -20,8 +20,9 @@ def provision(workload: Workload, configuration: Configuration, now: float) -> R
     if isinstance(places_to_bind(workload), Ruling):
         return QUIET
     wants = [action for one in wanted if (action := _write(one)) is not None]
-    again_s = min([one.since_s for one in wanted]) + configuration.volume_timeout_s
+    late_s = min([one.since_s for one in wanted]) + configuration.volume_timeout_s
     names = ", ".join([f"{one.claim.name} on {one.node_name}" for one in wanted[:NAMED_MAX]])
+    again_s = late_s if now < late_s else None
     return Ruling(tuple(wants), f"waits for volumes: {names}", again_s)
 
 
