@@ -144,7 +144,7 @@ class WantedVolume(Struct, frozen=True, gc=False):
     volume: Volume | None
     """None: its provisioner makes one."""
     since_s: float
-    """When this process last saw the claim or the volume change."""
+    """When this process last saw the job, the claim or the volume change."""
     owner: str
     """What the claim notes about the job."""
 

@@ -4,10 +4,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from sunk_sync.core.model.facts import Job, Node, Pod, Source
 from sunk_sync.core.model.pod_spec import Requirement
 from sunk_sync.core.model.volumes import ONE_NODE, ONE_POD, StorageClass, Volume, VolumeClaim
 from sunk_sync.core.tables.claims import pod_key
+from sunk_sync.core.tables.entries import Entry
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.fences import Fence, Fences, fences_within
 from sunk_sync.core.translate.job_states import is_live, is_running
@@ -207,7 +210,7 @@ class VolumeIndex:
         return [volume for volume in free if can_take(claim, volume)]
 
     def needs(
-        self, pods: Sequence[Pod], *, live: Job | None, places: Sequence[Node]
+        self, pods: Sequence[Pod], *, live: Entry[Job] | None, places: Sequence[Node]
     ) -> VolumeNeeds:
         """Return what the claims of these unbound Pods need.
 
@@ -216,16 +219,16 @@ class VolumeIndex:
         unread = self._unread()
         if unread:
             return VolumeNeeds(waits=unread)
-        mark = self.mark_of(live.job_id) if live is not None else ""
+        mark = self.mark_of(live.row.job_id) if live is not None else ""
         named = [(pod, name) for pod in pods for name in pod.volume_claims]
         problem = next(filter(None, (self._problem(pod, name) for pod, name in named)), "")
         for_others = (self._made_for_another(pod, name, mark) for pod, name in named)
         waits = problem or next(filter(None, for_others), "")
-        if live is None or not is_running(live):
+        if live is None or not is_running(live.row):
             return VolumeNeeds(waits=waits)
         if waits:
             return VolumeNeeds(waits=waits, failed=problem)
-        return self._wanted(zip(pods, places, strict=False), mark)
+        return self._wanted(zip(pods, places, strict=False), live, mark=mark)
 
     def _unread(self) -> str:
         tables: tuple[Table[Any], ...] = (self._claims, self._volumes, self._classes)
@@ -260,7 +263,9 @@ class VolumeIndex:
         job_id = claim.selected_for.rpartition("/")[2]
         return f'persistentvolumeclaim "{name}" gets its volume where Slurm job {job_id} runs'
 
-    def _wanted(self, placed: Iterable[tuple[Pod, Node]], mark: str) -> VolumeNeeds:
+    def _wanted(
+        self, placed: Iterable[tuple[Pod, Node]], live: Entry[Job], *, mark: str
+    ) -> VolumeNeeds:
         wanted: list[WantedVolume] = []
         taken: set[str] = set()
         for pod, node in placed:
@@ -270,7 +275,7 @@ class VolumeIndex:
                 one = self._choice(claim, node, mark=mark, taken=taken)
                 if isinstance(one, str):
                     return VolumeNeeds(failed=one)
-                wanted.append(one)
+                wanted.append(replace(one, since_s=max(one.since_s, live.changed_s)))
                 taken.update([one.volume.name] if one.volume is not None else ())
         return VolumeNeeds(wanted=tuple(wanted)) if wanted else NO_VOLUMES
 
