@@ -74,13 +74,15 @@ def with_claim(*names: str) -> dict[str, Any]:
 class Storage(Closing):
     """Classes of storage, and a provisioner of class `dynamic`, as external-provisioner.
 
-    `fails_on`: Nodes for which it makes no volume; it removes the selected Node then.
+    `fails_on`: Nodes for which it makes no volume; it removes the selected Node then. `fails_once`:
+    claims for which it fails so on the first Node.
     """
 
     def __init__(self, bed: Bed) -> None:
         self._rest = bed.kube.rest
         self.delay_s = 0.0
         self.fails_on: set[str] = set()
+        self.fails_once: set[str] = set()
         self.failed: list[tuple[str, str]] = []
         """Claim and Node of each failure."""
         self.made_s: dict[str, float] = {}
@@ -134,7 +136,8 @@ class Storage(Closing):
         node = marks.get(SELECTED, "")
         if one["spec"].get("volumeName") or marks.get(NEEDS) != PROVISIONER or not node:
             return
-        if node in self.fails_on:
+        if node in self.fails_on or meta["name"] in self.fails_once:
+            self.fails_once.discard(meta["name"])
             self._give_up(meta, node)
         elif meta["uid"] not in self.made_s:
             time.sleep(self.delay_s)
