@@ -193,7 +193,8 @@ def test_a_host_for_which_no_volume_can_be_made_is_left_for_another_P8(
     (bad,) = [node for name, node in storage.failed if name == "fails"]
     first, second = load.jobs
     assert first["nodes"] == bad != load.node == second["nodes"]
-    assert replaced(first) and not lives(first)
+    assert replaced(first)
+    assert not lives(first)
     why = f'the provisioner of claim "fails" makes no volume on Node {bad}'
     assert any(why in message for _, message in load.events), load.events
     assert storage.marks("fails")[SELECTED] == load.node
