@@ -153,6 +153,8 @@ class VolumeIndex:
 
     def fences(self, pods: Sequence[Pod]) -> Fences:
         """Return where volumes let these Pods go; nothing if a problem must be solved first."""
+        if self._unread():
+            return ()
         return tuple(
             fence
             for pod in pods

@@ -28,6 +28,10 @@ from sunk_sync.kube.write.apply import MERGE, path_of
 from sunk_sync.kube.write.outcomes import failed, is_gone
 
 CLAIM_KIND: Final = "PersistentVolumeClaim"
+CONFLICT: Final = 409
+TRIES: Final = 3
+"""Kubernetes writes to claims and volumes at the same time; a write that crosses one is repeated
+on the object as it is then."""
 
 
 class Change(Struct, frozen=True):
@@ -45,6 +49,17 @@ class VolumePush:
         self._client = client
 
     async def push(self, action: VolumeAction) -> Outcome:
+        tries = 1
+        outcome = await self._try(action)
+        while isinstance(outcome, KubeError) and tries < TRIES:
+            outcome = await self._try(action)
+            tries += 1
+        if isinstance(outcome, KubeError):
+            return Unsure(action, f"{action.reference.path} changes too often: {outcome.why}")
+        return outcome
+
+    async def _try(self, action: VolumeAction) -> Outcome | KubeError:
+        """Read and write once; KubeError: somebody wrote in between."""
         decoder: SourceDecoder[Any] = (
             VOLUMES if isinstance(action, ReserveVolume) else VOLUME_CLAIMS
         )
@@ -70,7 +85,7 @@ class VolumePush:
         *,
         decoder: SourceDecoder[Any],
         read: Observed,
-    ) -> Outcome:
+    ) -> Outcome | KubeError:
         metadata = body.setdefault("metadata", {})
         metadata["resourceVersion"] = str(int(read.order))
         metadata["uid"] = action.reference.uid
@@ -83,7 +98,8 @@ class VolumePush:
         )
         answer = await self._client.call(request, decoder.object)
         if isinstance(answer, KubeError):
-            return failed(action, answer, request=request)
+            is_late = answer.status == CONFLICT
+            return answer if is_late else failed(action, answer, request=request)
         return Done(action, (answer,) if isinstance(answer, Observed) else ())
 
 
