@@ -168,8 +168,10 @@ def test_a_dropped_rare_edge_is_noticed(monkeypatch: pytest.MonkeyPatch, name: s
 def test_any_dropped_edge_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     drop_mark(monkeypatch, name)
     with_sets = "node_set" in name or name == READ_OF_SLURM
-    kinds = (NodeSetHistory,) if with_sets else (History, WorkloadHistory)
-    if name in OF_VOLUMES:
+    kinds: tuple[type[History], ...] = (History, WorkloadHistory)
+    if with_sets:
+        kinds = (NodeSetHistory,)
+    elif name in OF_VOLUMES:
         kinds = (VolumeHistory,)
     assert first_failure(kinds) in ("oracle", "read-set")
 

@@ -177,8 +177,8 @@ class VolumeHistory(WorkloadHistory):
     def _check_unselected(self, unselect: UnselectNode) -> None:
         job = self.graph.jobs.get(unselect.owner.rpartition("/")[2])
         claim = self.world.claims.get(unselect.reference.name)
-        lives = job is not None and not {"CANCELLED", "COMPLETED", "FAILED"} & job.state
-        if lives and claim is not None and not claim.bound and "RUNNING" in job.state:
+        runs = job is not None and "RUNNING" in job.state
+        if runs and claim is not None and not claim.bound:
             raise HistoryError(f"volume: {unselect} although {job} lives")
 
     # Convergence

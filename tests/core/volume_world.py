@@ -17,12 +17,12 @@ from sunk_sync.core.model.facts import (
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused
 from sunk_sync.core.model.pod_spec import Requirement, Term
 from sunk_sync.core.model.volume_actions import (
+    GetProvisioning,
     ReserveVolume,
     SelectNode,
     UnselectNode,
-    VolumeAction,
 )
-from sunk_sync.core.model.volumes import StorageClass, Volume, VolumeClaim
+from sunk_sync.core.model.volumes import ProvisionerSaid, StorageClass, Volume, VolumeClaim
 from tests.core.workload_world import NAMESPACE, WorkloadWorld
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -94,24 +94,31 @@ class VolumeWorld(WorkloadWorld):
 
     def make_for(self, claim: VolumeClaim, terms: tuple[Term, ...]) -> None:
         self.made += 1
-        owner = {"claim": f"{NAMESPACE}/{claim.name}", "claim_uid": claim.uid}
-        name = f"made-{self.made}"
+        name, path = f"made-{self.made}", f"{NAMESPACE}/{claim.name}"
         self.put_volume(Volume(
-            name=name, uid=f"u-{name}", storage_class="made", size=10, terms=terms, **owner
+            name=name, uid=f"u-{name}", storage_class="made", size=10, terms=terms,
+            claim=path, claim_uid=claim.uid,
         ))  # fmt: skip
 
     # Writes
 
     def perform(self, action: Action) -> Outcome:
-        if not isinstance(action, VolumeAction):
-            return super().perform(action)
-        self.tick()
-        if isinstance(action, ReserveVolume):
-            return self._reserve(action)
-        claim = self._claim(action.reference)
-        if claim is None:
-            return Refused(action, "not found, or another UID", missing=True)
-        return self._select(action, claim)
+        match action:
+            case GetProvisioning():
+                self.tick()
+                words = self.rng.choice(("", "no space left"))
+                return Done(action, (ProvisionerSaid(action.reference.uid, words, self.now),))
+            case ReserveVolume():
+                self.tick()
+                return self._reserve(action)
+            case SelectNode() | UnselectNode():
+                self.tick()
+                claim = self._claim(action.reference)
+                if claim is None:
+                    return Refused(action, "not found, or another UID", missing=True)
+                return self._select(action, claim)
+            case _:
+                return super().perform(action)
 
     def _claim(self, reference: Reference) -> VolumeClaim | None:
         row = self.claims.get(reference.name)

@@ -9,9 +9,26 @@ from sunk_sync.core.model.actions import Bind, SetScheduled
 from sunk_sync.core.model.facts import Pod, Row, reference_of
 from sunk_sync.core.model.keys import CLUSTER
 from sunk_sync.core.model.pod_spec import Requirement, Term
-from sunk_sync.core.model.volume_actions import ReserveVolume, SelectNode, UnselectNode
-from sunk_sync.core.model.volumes import StorageClass, Volume, VolumeClaim
-from tests.kit.build import OFFER, SCHEDULER, SMALL, Core, deleted, job, node, pod, room, running
+from sunk_sync.core.model.volume_actions import (
+    GetProvisioning,
+    ReserveVolume,
+    SelectNode,
+    UnselectNode,
+)
+from sunk_sync.core.model.volumes import ProvisionerSaid, StorageClass, Volume, VolumeClaim
+from tests.kit.build import (
+    OFFER,
+    SCHEDULER,
+    SMALL,
+    Core,
+    deleted,
+    gang_pod,
+    job,
+    node,
+    pod,
+    room,
+    running,
+)
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "zone"
 LOCAL = StorageClass(name="local", uid="c1", waits=True)
@@ -217,13 +234,11 @@ def test_where_one_of_two_claims_finds_no_volume_nothing_is_reserved_P8() -> Non
     [
         ([claim(storage_class="local"), volume("v1", "kn2")],
          "n1 cannot take it: node(s) didn't find available persistent volumes to bind"),
-        ([claim(selected_for=OURS)],
-         'the provisioner of claim "c-p1" makes no volume on Node kn1'),
         ([bound(), volume("v1", "kn2", claim="ns/c-p1")],
          "n1 cannot take it: node(s) didn't match PersistentVolume's node affinity"),
         ([], 'persistentvolumeclaim "c-p1" not found'),
     ],
-    ids=["taken by another", "its provisioner gave up", "bound elsewhere", "deleted"],
+    ids=["taken by another", "bound elsewhere", "deleted"],
 )  # fmt: skip
 def test_a_job_where_the_volumes_cannot_be_had_is_given_up_P8(rows: list[Row], why: str) -> None:
     mine = user()
@@ -231,6 +246,43 @@ def test_a_job_where_the_volumes_cannot_be_had_is_given_up_P8(rows: list[Row], w
     assert core.cancels(mine) == [("7", True)]
     assert why in core.workload_verdict(mine).because
     assert not core.binds(mine)
+
+
+def asks(core: Core, of: Pod) -> list[Any]:
+    return core.workload_wants(of, GetProvisioning)
+
+
+@pytest.mark.parametrize("words", ["", "no space left in pool a"])
+def test_the_words_of_a_provisioner_that_gives_up_are_read_before_its_job_goes_P8(
+    words: str,
+) -> None:
+    mine = user()
+    refused = claim(selected_for=OURS)
+    core = cluster(mine, running(mine), refused)
+    assert asks(core, mine) == [GetProvisioning(reference_of(refused), 0.0)]
+    assert not core.cancels(mine)
+    core.now += 0.1
+    core.see(ProvisionerSaid(refused.uid, words, core.now))
+    why = 'the provisioner of claim "c-p1" makes no volume on Node kn1'
+    assert core.cancels(mine) == [("7", True)]
+    assert core.workload_verdict(mine).because.endswith(f"{why}: {words}" if words else why)
+
+
+def test_a_volume_that_takes_long_lets_the_pod_say_what_its_provisioner_says_P8() -> None:
+    mine = user()
+    selected = claim(selected_node="kn1", selected_for=OURS)
+    core = cluster(mine, running(mine), selected)
+    core.wait(2.9)
+    assert not asks(core, mine)
+    core.wait(0.2)
+    assert asks(core, mine)
+    core.see(ProvisionerSaid(selected.uid, "no space left", core.now))
+    (shown,) = core.workload_wants(mine, SetScheduled)
+    assert shown.message.endswith("on Node kn1; its provisioner says: no space left")
+    core.wait(29)
+    assert not asks(core, mine)
+    core.wait(2)
+    assert asks(core, mine)
 
 
 def test_a_job_whose_volume_does_not_come_in_time_is_given_up_P8() -> None:
@@ -255,11 +307,17 @@ def test_a_job_keeps_its_hosts_while_the_volume_is_made_for_the_job_of_another_p
 
 def test_a_second_pod_follows_the_first_to_a_volume_of_one_node_P8() -> None:
     first, second = user("p1", "shared", node_name="kn2", job_id="1"), user("p2", "shared")
-    rows = [bound("shared"), volume("v1", claim="ns/shared")]
+    rows: list[Row] = [bound("shared"), volume("v1", claim="ns/shared")]
     core = cluster(first, running(first, at=("n2",)), second, *rows)
     assert core.submission(second).excluded == ("n1", "n3")
     core.see(replace(first, ended=True))
     assert core.submission(second).excluded == ()
+
+
+def test_a_gang_that_shares_a_claim_gets_one_volume_P8() -> None:
+    pods = [gang_pod(name, volume_claims=("shared",)) for name in ("p1", "p2")]
+    core = cluster(*pods, running(*pods, at=("n1", "n2")), claim("shared"))
+    assert [want.node_name for want in wants_of_volumes(core, pods[0])] == ["kn1"]
 
 
 @pytest.mark.parametrize("change", ["volume", "claim"])
@@ -271,7 +329,7 @@ def test_a_waiting_job_follows_the_volumes_of_its_pod_P8(change: str) -> None:
     assert before == ("n2", "n3")
     if change == "volume":
         core.see(volume("v2", "kn2"))
-        after = ("n3",)
+        after: tuple[str, ...] = ("n3",)
     else:
         core.see(volume("v2", "kn3", claim="ns/c-p1"), claim(storage_class="local", volume="v2"))
         after = ("n1", "n2")
