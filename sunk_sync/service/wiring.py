@@ -140,8 +140,7 @@ class Parts:
         )
         self.graph = Graph(self.configuration)
         self.reconciler = Reconciler(graph=self.graph, policy=Policy())
-        self._callers = authorities.callers
-        self._replica = authorities.replica
+        self._callers, self._replica = authorities.callers, authorities.replica
         self.leading = asyncio.Event()
         """Set once this replica decides what to write."""
         self._pass_on = self._standby_calls(authorities.replica)

@@ -13,6 +13,7 @@ from sunk_sync.core import policy
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.graph.host_edges import HostEdges
 from sunk_sync.core.graph.keys import Keys
+from sunk_sync.core.graph.volume_edges import VolumeEdges
 from sunk_sync.core.model.actions import Undrain
 from sunk_sync.core.model.facts import SlurmNode
 from sunk_sync.core.model.keys import Key
@@ -41,7 +42,7 @@ pytestmark = pytest.mark.no_cover
 """Coverage of thousands of histories would take longer than the histories."""
 SEEDS = range(400)
 MARKS = ("mark", "mark_hosts", "mark_all", "mark_each")
-MARKING = (Graph.__module__, HostEdges.__module__, Keys.__module__)
+MARKING = (Graph.__module__, HostEdges.__module__, VolumeEdges.__module__, Keys.__module__)
 KEYS = ("host_key", "workload_key")
 """The functions that make the keys which workloads/edges.py marks."""
 
@@ -141,7 +142,7 @@ EDGES = [edge for module in MARKING for edge in method_calls(module, MARKS)]
 NAMES = [f"{edge.function}:{edge.source.replace('self._keys.', 'self.keys.')}" for edge in EDGES]
 READ_OF_SLURM = "_listed:self.keys.mark_each(self.node_sets.slurm_was_read())"
 OF_VOLUMES = (
-    "_claim_changed:self.keys.mark(CLUSTER)",
+    "claim_changed:self.keys.mark(CLUSTER)",
     "_mark_workloads:self.keys.mark_each(map(workload_key, keys))",
     "_listed:self.keys.mark(CLUSTER)",
     "_job_changed:self.keys.mark(CLUSTER)",

@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import reference_of
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.model.volume_actions import UnselectNode
@@ -12,7 +11,7 @@ NAMED_MAX: Final = 3
 """Claims that a reason names."""
 
 
-def unselect(cluster: Cluster, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
+def unselect(cluster: Cluster, *_: object) -> Ruling:
     """Take the mark of a job from each claim that needs its Node no more.
 
     Its volume is bound, or the job has ended, so that no Pod of it runs there.

@@ -15,7 +15,7 @@ NAMED_MAX = 3
 """Claims that a reason names."""
 
 
-def provision(workload: Workload, configuration: Configuration, now: float) -> Ruling:
+def provision(workload: Workload, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
     """Reserve free volumes, and select the Node of claims whose provisioner makes one."""
     wanted = workload.volumes.wanted
     if not wanted or why_held(workload, now) is not None:
@@ -23,7 +23,7 @@ def provision(workload: Workload, configuration: Configuration, now: float) -> R
     if isinstance(places_to_bind(workload), Ruling):
         return QUIET
     wants: list[Action] = []
-    times = [min([one.since_s for one in wanted]) + configuration.volume_timeout_s]
+    times: list[float] = []
     for one in wanted:
         write, ask_s = _write(one), _ask_s(one)
         if write is not None:
@@ -33,7 +33,7 @@ def provision(workload: Workload, configuration: Configuration, now: float) -> R
         elif ask_s is not None:
             times.append(ask_s)
     names = ", ".join([f"{one.claim.name} on {one.node_name}" for one in wanted[:NAMED_MAX]])
-    again_s = min([one for one in times if now < one], default=None)
+    again_s = min(times, default=None)
     return Ruling(tuple(wants), f"waits for volumes: {names}", again_s)
 
 
