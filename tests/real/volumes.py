@@ -48,8 +48,12 @@ def claim_spec(storage_class: str, *, mode: str = "ReadWriteOnce") -> Object:
     }
 
 
+def storage_class(name: str, provisioner: str, mode: str) -> Object:
+    return {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode}
+
+
 def volume(name: str, storage_class: str, *nodes: str) -> Object:
-    """Make a volume that these Nodes reach."""
+    """Make a volume that these Nodes reach; none named: all Nodes."""
     among = {"key": HOSTNAME, "operator": "In", "values": list(nodes)}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [among]}]}
     return {
@@ -60,7 +64,7 @@ def volume(name: str, storage_class: str, *nodes: str) -> Object:
             "capacity": {"storage": "1Gi"},
             "persistentVolumeReclaimPolicy": "Retain",
             "hostPath": {"path": f"/{name}"},
-            "nodeAffinity": {"required": terms},
+            **({"nodeAffinity": {"required": terms}} if nodes else {}),
         },
     }
 
@@ -88,8 +92,7 @@ class Storage(Closing):
         self.made_s: dict[str, float] = {}
         """When it made the volume of a claim."""
         for name, (provisioner, mode) in CLASSES.items():
-            made = {"metadata": {"name": name}, "provisioner": provisioner}
-            self._rest.call("POST", STORAGE_CLASSES, {**made, "volumeBindingMode": mode})
+            self._rest.call("POST", STORAGE_CLASSES, storage_class(name, provisioner, mode))
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
