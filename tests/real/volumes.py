@@ -26,7 +26,6 @@ CLASSES: Mapping[str, tuple[str, str]] = {
     PLAIN: (NO_PROVISIONER, AT_ONCE),
 }
 """Provisioner and binding mode of each class."""
-CLAIMS = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
 VOLUMES = "/api/v1/persistentvolumes"
 STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 SELECTED = "volume.kubernetes.io/selected-node"
@@ -82,8 +81,9 @@ class Storage(Closing):
     claims for which it fails so on the first Node.
     """
 
-    def __init__(self, bed: Bed) -> None:
+    def __init__(self, bed: Bed, *, namespace: str = NAMESPACE) -> None:
         self._rest = bed.kube.rest
+        self._claims = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
         self.delay_s = 0.0
         self.fails_on: set[str] = set()
         self.fails_once: set[str] = set()
@@ -98,13 +98,13 @@ class Storage(Closing):
         self._thread.start()
 
     def add_claim(self, name: str, storage_class: str, *, mode: str = "ReadWriteOnce") -> None:
-        self._rest.call("POST", CLAIMS, claim(name, storage_class, mode=mode))
+        self._rest.call("POST", self._claims, claim(name, storage_class, mode=mode))
 
     def add_volume(self, name: str, storage_class: str, *nodes: str) -> None:
         self._rest.call("POST", VOLUMES, volume(name, storage_class, *nodes))
 
     def claim(self, name: str) -> Any:
-        return self._rest.call("GET", f"{CLAIMS}/{name}")
+        return self._rest.call("GET", f"{self._claims}/{name}")
 
     def marks(self, name: str) -> dict[str, str]:
         """Return the annotations of a claim."""
@@ -130,7 +130,7 @@ class Storage(Closing):
     def _run(self) -> None:
         while not self._stop.wait(PAUSE_S):
             with suppress(RestError, OSError):
-                for one in self._rest.call("GET", CLAIMS)["items"]:
+                for one in self._rest.call("GET", self._claims)["items"]:
                     self._provide(one)
 
     def _provide(self, one: Object) -> None:
@@ -152,11 +152,12 @@ class Storage(Closing):
         version = {"resourceVersion": meta["resourceVersion"]}
         patch = {"metadata": {**version, "annotations": {SELECTED: None}}}
         kind = "application/merge-patch+json"
-        self._rest.call("PATCH", f"{CLAIMS}/{meta['name']}", patch, content_type=kind)
+        self._rest.call("PATCH", f"{self._claims}/{meta['name']}", patch, content_type=kind)
 
     def _make(self, one: Object, node: str) -> None:
         meta = one["metadata"]
         made = volume(f"pvc-{meta['uid']}", one["spec"]["storageClassName"], node)
+        made["spec"]["capacity"] = one["spec"]["resources"]["requests"]
         made["metadata"]["annotations"] = {"pv.kubernetes.io/provisioned-by": PROVISIONER}
         reference = {key: meta[key] for key in ("namespace", "name", "uid", "resourceVersion")}
         kind = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
