@@ -5,6 +5,7 @@ The volume controller of Kubernetes binds claims to volumes. The provisioner is 
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -75,7 +76,7 @@ def placed(pods: PodStage, name: str, *, size: int = 3) -> Placed:
     call("POST", SETS, {"metadata": {"name": name}, "spec": spec})
     loads = [Load(pods.bed, f"{name}-{number}") for number in range(size)]
     for load in loads:
-        eventually(lambda load=load: pods.bed.kube.pod_if_any(load.name, NAMESPACE), "it is made")
+        eventually(partial(pods.bed.kube.pod_if_any, load.name, NAMESPACE), f"{load.name} is made")
         load.until_bound(within_s=BOUND_WITHIN_S)
     made = Placed(time.monotonic() - begun_s, [load.node for load in loads])
     call("DELETE", f"{SETS}/{name}?propagationPolicy=Foreground")

@@ -1,5 +1,7 @@
 """Pods with claims in the scene: sunk-sync selects a Node for one, and reserves a volume."""
 
+from functools import partial
+
 from tests.real import volumes
 from tests.real.permissions.account import WORK
 from tests.real.service import Service
@@ -28,7 +30,7 @@ class Volumes:
         self._make_pod(name, name)
         for source in READ:
             eventually(
-                lambda source=source: service.lines("source listed", source=source),
+                partial(service.lines, "source listed", source=source),
                 f"{source} listed",
                 show=service.tail,
             )
