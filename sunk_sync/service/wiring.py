@@ -426,7 +426,9 @@ def selections_of(settings: Settings) -> Mapping[Source, Selection]:
 
 
 def sources_of(settings: Settings) -> Sequence[Source]:
-    return (*SOURCES, *(one for one in OPTIONAL if one in selections_of(settings)))
+    """Return the sources that are read from the start; those of volumes follow when needed."""
+    read = [one for one in OPTIONAL if one in selections_of(settings)]
+    return (*SOURCES, *(one for one in read if one not in VOLUME_SOURCES))
 
 
 def watches_all_pods(settings: Settings) -> bool:

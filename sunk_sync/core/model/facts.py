@@ -17,7 +17,7 @@ from sunk_sync.core.model.node_set_answers import NodeSetAnswer
 from sunk_sync.core.model.pod_spec import NO_OFFER, Gang, Offer, PodSpec
 from sunk_sync.core.model.topology_file import TopologyReport
 from sunk_sync.core.model.user_policy import Namespace, UserPolicy
-from sunk_sync.core.model.volumes import Volume, VolumeClaim, VolumeRow
+from sunk_sync.core.model.volumes import ProvisionerSaid, Volume, VolumeClaim, VolumeRow
 
 Source = Literal[
     "nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs", "other_pods", "node_sets", "namespaces",
@@ -413,7 +413,7 @@ News = (
     Observed | WriteEcho | Deleted | ListingStarted | ListingEnded | Confirmed | Lost | GetResult
     | Holding | GateCall | StopCall | CallEnded | JobNotice | Attempt | SubmitRefused | BindRefused
     | BindTried | Placed | Contradicted | GangSize | Taken | PolicyRead | LockCall | NodePods
-    | NodeSetAnswer | Paused | TopologyReport
+    | NodeSetAnswer | Paused | TopologyReport | ProvisionerSaid
 )  # fmt: skip
 
 Tell = Callable[[Sequence[News]], Awaitable[None]]

@@ -46,7 +46,8 @@ def why_late(workload: Workload, *, timeout_s: float, now: float) -> str:
     for one in workload.volumes.wanted:
         if now >= one.since_s + timeout_s:
             where = f"on Node {one.node_name} within {timeout_s:g} s"
-            return f'claim "{one.claim.name}" got no volume {where}'
+            why = f'claim "{one.claim.name}" got no volume {where}'
+            return f"{why}: {one.said}" if one.said else why
     return ""
 
 

@@ -144,9 +144,15 @@ class WantedVolume(Struct, frozen=True, gc=False):
     volume: Volume | None
     """None: its provisioner makes one."""
     since_s: float
-    """When this process last saw the claim or the volume change."""
+    """When this process last saw the job, the claim or the volume change."""
     owner: str
     """What the claim notes about the job."""
+    said: str = ""
+    """Why its provisioner makes no volume, in its words."""
+    asked_s: float = 0.0
+    """When sunk-sync last read these words; 0: never."""
+    is_given_up: bool = False
+    """The provisioner took the Node off the claim: its words are read first."""
 
 
 class VolumeNeeds(Struct, frozen=True, gc=False):

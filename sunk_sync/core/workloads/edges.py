@@ -26,6 +26,7 @@ from sunk_sync.core.model.keys import (
 )
 from sunk_sync.core.model.pod_spec import Gang
 from sunk_sync.core.model.user_policy import UserPolicy
+from sunk_sync.core.model.volumes import ProvisionerSaid
 from sunk_sync.core.tables.last_seen import node_place
 from sunk_sync.core.translate.job_states import has_passed_prolog, is_live, is_waiting
 from sunk_sync.core.workloads.changes import (
@@ -44,7 +45,8 @@ from sunk_sync.core.workloads.workloads import Workloads
 
 MemoryFact = (
     Attempt | SubmitRefused | BindRefused | BindTried | GangSize | JobNotice | Taken | PolicyRead
-)
+    | ProvisionerSaid
+)  # fmt: skip
 
 
 class WorkloadEdges:
@@ -226,11 +228,8 @@ class WorkloadEdges:
                 if word.kind == "update":
                     return self._keys_of_id(word.workload) | self._forgotten(forgotten)
                 return self._sent_without_job(word.workload, now=now) | self._forgotten(forgotten)
-            case BindRefused() if word.uid in index.key_of_uid:
-                memory.bind_refusals[word.uid] = word
-                return {workload_key(index.key_of_uid[word.uid])}
-            case BindTried() if word.uid in index.key_of_uid:
-                memory.note_try(word)
+            case BindRefused() | BindTried() if word.uid in index.key_of_uid:
+                memory.note_binding(word)
                 return {workload_key(index.key_of_uid[word.uid])}
             case GangSize():
                 key = gang_key(word.namespace, Gang(word.kind, word.name))
@@ -243,6 +242,8 @@ class WorkloadEdges:
                 return set(map(workload_key, index.keys_of_job(word.job_id)))
             case Taken():
                 return self._taken_changed(word)
+            case ProvisionerSaid():
+                return set(map(workload_key, self._volumes.provisioner_said(word)))
             case PolicyRead() if word.policy != self._all.configuration.namespace_rules:
                 return self._policy_changed(word.policy)
             case _:
