@@ -15,6 +15,7 @@ from tests.real.service import NAMESPACE
 from tests.real.stage import eventually, stays
 from tests.real.volumes import (
     DYNAMIC,
+    FULL,
     LOCAL,
     NEEDS,
     PLAIN,
@@ -196,8 +197,10 @@ def test_a_host_for_which_no_volume_can_be_made_is_left_for_another_P8(
     assert first["nodes"] == bad != load.node == second["nodes"]
     assert replaced(first)
     assert not lives(first)
-    why = f'the provisioner of claim "fails" makes no volume on Node {bad}'
-    assert any(why in message for _, message in load.events), load.events
+    why = f'the provisioner of claim "fails" makes no volume on Node {bad}: failed to provision'
+    (said,) = load.events_of("SlurmJobReplaced")
+    assert f"{why} volume with StorageClass" in said
+    assert said.endswith(FULL)
     assert storage.marks("fails")[SELECTED] == load.node
     assert storage.nodes_of("fails") == [load.node]
     load.until(lambda: VOLUME_FOR not in storage.marks("fails"))

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 from tests.real.service import NAMESPACE
@@ -32,6 +33,7 @@ SELECTED = "volume.kubernetes.io/selected-node"
 NEEDS = "volume.kubernetes.io/storage-provisioner"
 """Written by Kubernetes when somebody must make a volume."""
 VOLUME_FOR = "sunk.coreweave.com/volume-for"
+FULL = "rpc error: code = ResourceExhausted desc = no space on this Node"
 PAUSE_S = 0.02
 
 
@@ -68,6 +70,22 @@ def volume(name: str, storage_class: str, *nodes: str) -> Object:
     }
 
 
+def failure(claim: Object, words: str) -> Object:
+    """Make the Event of a provisioner that makes no volume."""
+    meta = claim["metadata"]
+    of = {key: meta[key] for key in ("namespace", "name", "uid")}
+    storage_class = claim["spec"]["storageClassName"]
+    return {
+        "metadata": {"generateName": f"{meta['name']}.", "namespace": meta["namespace"]},
+        "involvedObject": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **of},
+        "type": "Warning",
+        "reason": "ProvisioningFailed",
+        "message": f'failed to provision volume with StorageClass "{storage_class}": {words}',
+        "lastTimestamp": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "source": {"component": PROVISIONER},
+    }
+
+
 def with_claim(*names: str) -> dict[str, Any]:
     """Return the part of a Pod's spec that names these claims."""
     sources = [{"persistentVolumeClaim": {"claimName": name}} for name in names]
@@ -84,6 +102,7 @@ class Storage(Closing):
     def __init__(self, bed: Bed, *, namespace: str = NAMESPACE) -> None:
         self._rest = bed.kube.rest
         self._claims = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
+        self._events = f"/api/v1/namespaces/{namespace}/events"
         self.delay_s = 0.0
         self.fails_on: set[str] = set()
         self.fails_once: set[str] = set()
@@ -141,14 +160,16 @@ class Storage(Closing):
             return
         if node in self.fails_on or meta["name"] in self.fails_once:
             self.fails_once.discard(meta["name"])
-            self._give_up(meta, node)
+            self._give_up(one, node)
         elif meta["uid"] not in self.made_s:
             time.sleep(self.delay_s)
             self._make(one, node)
 
-    def _give_up(self, meta: Object, node: str) -> None:
-        """Remove the selected Node: the scheduler shall choose another."""
+    def _give_up(self, one: Object, node: str) -> None:
+        """Say why, and remove the selected Node: the scheduler shall choose another."""
+        meta = one["metadata"]
         self.failed.append((meta["name"], node))
+        self._rest.call("POST", self._events, failure(one, FULL))
         version = {"resourceVersion": meta["resourceVersion"]}
         patch = {"metadata": {**version, "annotations": {SELECTED: None}}}
         kind = "application/merge-patch+json"

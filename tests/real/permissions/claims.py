@@ -37,7 +37,8 @@ OTHERS = "a Node that Pods of other schedulers fill is no host"
 DEFAULT_USER = "a Pod gets the default user that its Namespace names"
 SELECTED = "a claim gets its volume on the host of its Pod's job"
 RESERVED = "a free volume is reserved for the claim of a Pod"
-OF_VOLUMES = (SELECTED, RESERVED)
+SAID = "a Pod shows why the provisioner of its claim makes no volume"
+OF_VOLUMES = (SELECTED, RESERVED, SAID)
 LOCKED = "a Node whose job asks for the lock is locked"
 
 Grant = tuple[str, str, str]
@@ -82,6 +83,7 @@ WITHOUT: Mapping[Grant, str] = {
     ("work", "pods/status", "patch"): WAITS,
     ("work", "events", "create"): WAITS_EVENT,
     ("work", "events", "patch"): LATE_COUNT,
+    ("work", "events", "list"): SAID,
     ("work", "persistentvolumeclaims", "list"): SELECTED,
     ("work", "persistentvolumeclaims", "watch"): SELECTED,
     ("work", "persistentvolumeclaims", "get"): SELECTED,

@@ -280,6 +280,7 @@ class Scene:
             self.bed.slurm.cancel(str(job["job_id"]))
         for name in (FIRST, SECOND):
             self.bed.kube.set_node_ready(name, ready=False)
+        self._volumes.give_up(self._named("volume"))
 
     def _repeat(self) -> None:
         """Let conditions that have an Event end, and begin again when it may be counted."""
@@ -393,6 +394,7 @@ class Scene:
         return {
             claims.ENDED: lambda: self._ends(runs),
             claims.HELD: lambda: self._event(OWN, OWN),
+            claims.SAID: lambda: self._volumes.is_said(self._named("volume")),
         }
 
     def _counted(self) -> Claims:

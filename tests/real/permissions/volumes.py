@@ -10,6 +10,8 @@ from tests.real.testbed import Bed, kube_objects
 from tests.real.workloads import workload_spec
 
 CLAIMS = f"/api/v1/namespaces/{WORK}/persistentvolumeclaims"
+EVENTS = f"/api/v1/namespaces/{WORK}/events"
+SAID = "there is no space left"
 READ = ("volume_claims", "volumes", "storage_classes")
 
 
@@ -52,6 +54,22 @@ class Volumes:
     def _make_pod(self, name: str, claim: str) -> None:
         spec = {**workload_spec(), **volumes.with_claim(claim)}
         self._bed.kube.create(kube_objects.pod(name, namespace=WORK, spec=spec))
+
+    def give_up(self, name: str) -> None:
+        """As a provisioner that can make no volume for the selected Node."""
+        path = f"{CLAIMS}/{name}-made"
+        one = self._rest.call("GET", path)
+        self._rest.call("POST", EVENTS, volumes.failure(one, SAID))
+        self._bed.kube.patch(path, {"metadata": {"annotations": {volumes.SELECTED: None}}})
+
+    def is_said(self, name: str) -> bool:
+        """Whether an Event of the Pod has the words of the provisioner."""
+        return any(
+            one["involvedObject"]["name"] == f"{name}-made"
+            and one["involvedObject"]["kind"] == "Pod"
+            and SAID in one["message"]
+            for one in self._rest.call("GET", EVENTS)["items"]
+        )
 
     def is_selected(self, name: str) -> bool:
         """Whether a Node is selected for the claim whose volume somebody must make."""
