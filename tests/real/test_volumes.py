@@ -15,6 +15,7 @@ from tests.real.service import NAMESPACE
 from tests.real.stage import eventually, stays
 from tests.real.volumes import (
     DYNAMIC,
+    FULL,
     LOCAL,
     NEEDS,
     PLAIN,
@@ -76,7 +77,7 @@ def placed(pods: PodStage, name: str, *, size: int = 3) -> Placed:
     call("POST", SETS, {"metadata": {"name": name}, "spec": spec})
     loads = [Load(pods.bed, f"{name}-{number}") for number in range(size)]
     for load in loads:
-        eventually(partial(pods.bed.kube.pod_if_any, load.name, NAMESPACE), "it is made")
+        eventually(partial(pods.bed.kube.pod_if_any, load.name, NAMESPACE), f"{load.name} is made")
         load.until_bound(within_s=BOUND_WITHIN_S)
     made = Placed(time.monotonic() - begun_s, [load.node for load in loads])
     call("DELETE", f"{SETS}/{name}?propagationPolicy=Foreground")
@@ -196,8 +197,10 @@ def test_a_host_for_which_no_volume_can_be_made_is_left_for_another_P8(
     assert first["nodes"] == bad != load.node == second["nodes"]
     assert replaced(first)
     assert not lives(first)
-    why = f'the provisioner of claim "fails" makes no volume on Node {bad}'
-    assert any(why in message for _, message in load.events), load.events
+    why = f'the provisioner of claim "fails" makes no volume on Node {bad}: failed to provision'
+    (said,) = load.events_of("SlurmJobReplaced")
+    assert f"{why} volume with StorageClass" in said
+    assert said.endswith(FULL)
     assert storage.marks("fails")[SELECTED] == load.node
     assert storage.nodes_of("fails") == [load.node]
     load.until(lambda: VOLUME_FOR not in storage.marks("fails"))

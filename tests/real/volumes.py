@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
 from tests.real.service import NAMESPACE
@@ -26,13 +27,13 @@ CLASSES: Mapping[str, tuple[str, str]] = {
     PLAIN: (NO_PROVISIONER, AT_ONCE),
 }
 """Provisioner and binding mode of each class."""
-CLAIMS = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims"
 VOLUMES = "/api/v1/persistentvolumes"
 STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 SELECTED = "volume.kubernetes.io/selected-node"
 NEEDS = "volume.kubernetes.io/storage-provisioner"
 """Written by Kubernetes when somebody must make a volume."""
 VOLUME_FOR = "sunk.coreweave.com/volume-for"
+FULL = "rpc error: code = ResourceExhausted desc = no space on this Node"
 PAUSE_S = 0.02
 
 
@@ -48,8 +49,12 @@ def claim_spec(storage_class: str, *, mode: str = "ReadWriteOnce") -> Object:
     }
 
 
+def storage_class(name: str, provisioner: str, mode: str) -> Object:
+    return {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": mode}
+
+
 def volume(name: str, storage_class: str, *nodes: str) -> Object:
-    """Make a volume that these Nodes reach."""
+    """Make a volume that these Nodes reach; none named: all Nodes."""
     among = {"key": HOSTNAME, "operator": "In", "values": list(nodes)}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [among]}]}
     return {
@@ -60,8 +65,24 @@ def volume(name: str, storage_class: str, *nodes: str) -> Object:
             "capacity": {"storage": "1Gi"},
             "persistentVolumeReclaimPolicy": "Retain",
             "hostPath": {"path": f"/{name}"},
-            "nodeAffinity": {"required": terms},
+            **({"nodeAffinity": {"required": terms}} if nodes else {}),
         },
+    }
+
+
+def failure(claim: Object, words: str) -> Object:
+    """Make the Event of a provisioner that makes no volume."""
+    meta = claim["metadata"]
+    of = {key: meta[key] for key in ("namespace", "name", "uid")}
+    storage_class = claim["spec"]["storageClassName"]
+    return {
+        "metadata": {"generateName": f"{meta['name']}.", "namespace": meta["namespace"]},
+        "involvedObject": {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **of},
+        "type": "Warning",
+        "reason": "ProvisioningFailed",
+        "message": f'failed to provision volume with StorageClass "{storage_class}": {words}',
+        "lastTimestamp": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "source": {"component": PROVISIONER},
     }
 
 
@@ -78,8 +99,10 @@ class Storage(Closing):
     claims for which it fails so on the first Node.
     """
 
-    def __init__(self, bed: Bed) -> None:
+    def __init__(self, bed: Bed, *, namespace: str = NAMESPACE) -> None:
         self._rest = bed.kube.rest
+        self._claims = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
+        self._events = f"/api/v1/namespaces/{namespace}/events"
         self.delay_s = 0.0
         self.fails_on: set[str] = set()
         self.fails_once: set[str] = set()
@@ -88,20 +111,19 @@ class Storage(Closing):
         self.made_s: dict[str, float] = {}
         """When it made the volume of a claim."""
         for name, (provisioner, mode) in CLASSES.items():
-            made = {"metadata": {"name": name}, "provisioner": provisioner}
-            self._rest.call("POST", STORAGE_CLASSES, {**made, "volumeBindingMode": mode})
+            self._rest.call("POST", STORAGE_CLASSES, storage_class(name, provisioner, mode))
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def add_claim(self, name: str, storage_class: str, *, mode: str = "ReadWriteOnce") -> None:
-        self._rest.call("POST", CLAIMS, claim(name, storage_class, mode=mode))
+        self._rest.call("POST", self._claims, claim(name, storage_class, mode=mode))
 
     def add_volume(self, name: str, storage_class: str, *nodes: str) -> None:
         self._rest.call("POST", VOLUMES, volume(name, storage_class, *nodes))
 
     def claim(self, name: str) -> Any:
-        return self._rest.call("GET", f"{CLAIMS}/{name}")
+        return self._rest.call("GET", f"{self._claims}/{name}")
 
     def marks(self, name: str) -> dict[str, str]:
         """Return the annotations of a claim."""
@@ -127,7 +149,7 @@ class Storage(Closing):
     def _run(self) -> None:
         while not self._stop.wait(PAUSE_S):
             with suppress(RestError, OSError):
-                for one in self._rest.call("GET", CLAIMS)["items"]:
+                for one in self._rest.call("GET", self._claims)["items"]:
                     self._provide(one)
 
     def _provide(self, one: Object) -> None:
@@ -138,22 +160,25 @@ class Storage(Closing):
             return
         if node in self.fails_on or meta["name"] in self.fails_once:
             self.fails_once.discard(meta["name"])
-            self._give_up(meta, node)
+            self._give_up(one, node)
         elif meta["uid"] not in self.made_s:
             time.sleep(self.delay_s)
             self._make(one, node)
 
-    def _give_up(self, meta: Object, node: str) -> None:
-        """Remove the selected Node: the scheduler shall choose another."""
+    def _give_up(self, one: Object, node: str) -> None:
+        """Say why, and remove the selected Node: the scheduler shall choose another."""
+        meta = one["metadata"]
         self.failed.append((meta["name"], node))
+        self._rest.call("POST", self._events, failure(one, FULL))
         version = {"resourceVersion": meta["resourceVersion"]}
         patch = {"metadata": {**version, "annotations": {SELECTED: None}}}
         kind = "application/merge-patch+json"
-        self._rest.call("PATCH", f"{CLAIMS}/{meta['name']}", patch, content_type=kind)
+        self._rest.call("PATCH", f"{self._claims}/{meta['name']}", patch, content_type=kind)
 
     def _make(self, one: Object, node: str) -> None:
         meta = one["metadata"]
         made = volume(f"pvc-{meta['uid']}", one["spec"]["storageClassName"], node)
+        made["spec"]["capacity"] = one["spec"]["resources"]["requests"]
         made["metadata"]["annotations"] = {"pv.kubernetes.io/provisioned-by": PROVISIONER}
         reference = {key: meta[key] for key in ("namespace", "name", "uid", "resourceVersion")}
         kind = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}

@@ -111,6 +111,7 @@
 - apiGroups: [""]
   resources: [events]
   verbs:
+    - list # reads why the provisioner of a claim makes no volume
     - create # records decisions on a Pod (P2, P10, P11)
     - patch # counts an Event that happens again
 - apiGroups: [batch]
