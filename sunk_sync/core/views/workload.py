@@ -144,7 +144,8 @@ class WantedVolume(Struct, frozen=True, gc=False):
     volume: Volume | None
     """None: its provisioner makes one."""
     since_s: float
-    """When this process last saw the job, the claim or the volume change."""
+    """When this process last saw the job, the claim or the volume change; infinite: nobody has
+    written to them for this Node."""
     owner: str
     """What the claim notes about the job."""
     said: str = ""

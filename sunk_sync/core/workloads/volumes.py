@@ -1,5 +1,6 @@
 """Volumes of Pods: what each claim needs, where it can be had, and whom a change concerns."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -323,10 +324,12 @@ class VolumeIndex:
         if not claim.selected_node:
             volume = choose(self._candidates(claim), node, taken=taken)
             if volume is not None:
-                return WantedVolume(claim, node.name, volume, since_s, mark)
+                return WantedVolume(claim, node.name, volume, math.inf, mark)
         storage_class = self._classes.get(claim.storage_class)
         if storage_class is None or not storage_class.provisions:
             return f'no free volume for claim "{claim.name}" on Node {node.name}'
+        if claim.selected_node != node.name:
+            since_s = math.inf
         return WantedVolume(claim, node.name, None, since_s, mark, said.words, said.asked_s)
 
     def _given_up(self, claim: VolumeClaim, node: Node, one: WantedVolume) -> WantedVolume | str:

@@ -3,6 +3,8 @@
 P11-P15, P17-P21, P29, G3, G4. If another job follows, sunk-sync first marks the job as replaced.
 """
 
+import math
+
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import Action, CancelJob, GetJob, GetObject, RecordEvent
@@ -33,7 +35,7 @@ def release(workload: Workload, configuration: Configuration, now: float) -> Rul
         return QUIET
     late, late_s = why_late(workload, timeout_s=configuration.volume_timeout_s, now=now)
     ruling = _rule_job(workload, live, late=late, now=now)
-    if now < late_s:
+    if now < late_s < math.inf:
         again_s = late_s if ruling.look_again_s is None else min(late_s, ruling.look_again_s)
         ruling = replace(ruling, look_again_s=again_s)
     return _with_others(workload, live, ruling, now) if live.others else ruling
