@@ -15,6 +15,7 @@ from tests.sim.workloads.overlap import Overlap
 from tests.sim.workloads.people import NAMESPACE
 from tests.sim.workloads.rest import Asked, workload_unrest
 from tests.sim.workloads.truth import is_live, is_ours, live_jobs, place_of, uid_of, workloads_of
+from tests.sim.workloads.volume_checks import VolumeChecks
 
 SINGLE = ("/pods/", "/job/", "/persistentvolumeclaims/", "/persistentvolumes/")
 """Parts of the paths of single objects and jobs."""
@@ -35,6 +36,7 @@ class WorkloadStage(Stage):
                 gated=self.worlds.slurm.setup.knobs.prolog_slurmctld,
             )
             self.wire.witnesses.append(self.workloads)
+            VolumeChecks(self.worlds, self.history)
             self.worlds.onlookers.append(Twins(self))
             for namespace in (NAMESPACE,):
                 self.kube.add_namespace(namespace)
