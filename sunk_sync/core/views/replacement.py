@@ -44,7 +44,7 @@ def _why_in_its_state(workload: Workload, live: LiveJob) -> str:
 def why_late(workload: Workload, *, timeout_s: float, now: float) -> str:
     """Return which claim got no volume in time, so that the job holds its hosts for nothing."""
     for one in workload.volumes.wanted:
-        if now >= one.since_s + timeout_s:
+        if one.since_s is not None and now >= one.since_s + timeout_s:
             where = f"on Node {one.node_name} within {timeout_s:g} s"
             return f'claim "{one.claim.name}" got no volume {where}'
     return ""

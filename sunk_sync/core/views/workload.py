@@ -143,8 +143,8 @@ class WantedVolume(Struct, frozen=True, gc=False):
     node_name: str
     volume: Volume | None
     """None: its provisioner makes one."""
-    since_s: float
-    """When this process last saw the claim or the volume change."""
+    since_s: float | None
+    """Since when the job runs and the claim waits for others; None: sunk-sync has to write."""
     owner: str
     """What the claim notes about the job."""
 

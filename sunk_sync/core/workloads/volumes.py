@@ -274,11 +274,17 @@ class VolumeIndex:
                 taken.update([one.volume.name] if one.volume is not None else ())
         return VolumeNeeds(wanted=tuple(wanted)) if wanted else NO_VOLUMES
 
+    def _changed_s(self, mark: str) -> float:
+        """Return when the job changed last: its time for a volume does not begin before it runs."""
+        return self._jobs.entries[mark.removeprefix(self._owner)].changed_s
+
     def _choice(
         self, claim: VolumeClaim, node: Node, *, mark: str, taken: set[str]
     ) -> WantedVolume | str:
         """Return the volume for a claim on this Node, or why there is none."""
-        since_s = self._claims.entries[claim_path(claim)].changed_s
+        since_s: float | None = max(
+            self._claims.entries[claim_path(claim)].changed_s, self._changed_s(mark)
+        )
         volume = self._volume_of(claim)
         if volume is not None:
             since_s = max(since_s, self._volumes.entries[volume.name].changed_s)
@@ -288,7 +294,8 @@ class VolumeIndex:
         if not claim.selected_node:
             volume = choose(self._candidates(claim), node, taken=taken)
             if volume is not None:
-                return WantedVolume(claim, node.name, volume, since_s, mark)
+                return WantedVolume(claim, node.name, volume, None, mark)
+            since_s = None
         storage_class = self._classes.get(claim.storage_class)
         if storage_class is None or not storage_class.provisions:
             return f'no free volume for claim "{claim.name}" on Node {node.name}'

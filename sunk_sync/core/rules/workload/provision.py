@@ -20,7 +20,8 @@ def provision(workload: Workload, configuration: Configuration, now: float) -> R
     if isinstance(places_to_bind(workload), Ruling):
         return QUIET
     wants = [action for one in wanted if (action := _write(one)) is not None]
-    times = [one.since_s + configuration.volume_timeout_s for one in wanted]
+    timeout_s = configuration.volume_timeout_s
+    times = [one.since_s + timeout_s for one in wanted if one.since_s is not None]
     again_s = min([time for time in times if time > now], default=None)
     names = ", ".join([f"{one.claim.name} on {one.node_name}" for one in wanted[:NAMED_MAX]])
     return Ruling(tuple(wants), f"waits for volumes: {names}", again_s)
