@@ -126,7 +126,7 @@ def test_a_volume_that_is_being_made_is_made_though_its_node_is_taken_back() -> 
 def test_a_provisioner_that_fails_takes_the_node_back_or_never_answers(
     knobs: dict[str, str], *, selected: bool
 ) -> None:
-    kube = cluster(of=MADE, **knobs)
+    kube = cluster(of=MADE, volumes=(), **knobs)
     select(kube, "k1")
     kube.advance(1000)
     assert (words.SELECTED_NODE in words.annotations_of(claim(kube))) == selected

@@ -282,9 +282,7 @@ class VolumeIndex:
         self, claim: VolumeClaim, node: Node, *, mark: str, taken: set[str]
     ) -> WantedVolume | str:
         """Return the volume for a claim on this Node, or why there is none."""
-        since_s: float | None = max(
-            self._claims.entries[claim_path(claim)].changed_s, self._changed_s(mark)
-        )
+        since_s = max(self._claims.entries[claim_path(claim)].changed_s, self._changed_s(mark))
         volume = self._volume_of(claim)
         if volume is not None:
             since_s = max(since_s, self._volumes.entries[volume.name].changed_s)
@@ -295,11 +293,10 @@ class VolumeIndex:
             volume = choose(self._candidates(claim), node, taken=taken)
             if volume is not None:
                 return WantedVolume(claim, node.name, volume, None, mark)
-            since_s = None
         storage_class = self._classes.get(claim.storage_class)
         if storage_class is None or not storage_class.provisions:
             return f'no free volume for claim "{claim.name}" on Node {node.name}'
-        return WantedVolume(claim, node.name, None, since_s, mark)
+        return WantedVolume(claim, node.name, None, since_s if claim.selected_node else None, mark)
 
     # Selections that nobody needs any more
 

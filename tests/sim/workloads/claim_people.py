@@ -81,6 +81,8 @@ class ClaimPeople:
 
     def delete_claim(self) -> str:
         claims = [row.an_object for _, row in self._kube.store.scan(VOLUME_CLAIMS)]
+        if not claims:
+            return "nothing"
         name = str(self._rng.choice(claims)["metadata"]["name"])
         self._kube.delete(VOLUME_CLAIMS, name, namespace=self._namespace)
         return name
