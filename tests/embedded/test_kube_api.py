@@ -114,6 +114,7 @@ def test_durations_are_formatted_as_by_kubectl(seconds: int, text: str) -> None:
         ("/api/v1", "APIResourceList"),
         ("/apis/coordination.k8s.io", "APIGroup"),
         ("/apis/coordination.k8s.io/v1", "APIResourceList"),
+        ("/apis/storage.k8s.io/v1", "APIResourceList"),
         ("/apis/authorization.k8s.io/v1", "APIResourceList"),
     ],
 )
@@ -122,7 +123,7 @@ def test_discovery_describes_the_server(kube: Kubernetes, path: str, kind: str) 
 
 
 def test_every_discovered_resource_can_be_listed(kube: Kubernetes) -> None:
-    for root in ("/api/v1", "/apis/coordination.k8s.io/v1"):
+    for root in ("/api/v1", "/apis/coordination.k8s.io/v1", "/apis/storage.k8s.io/v1"):
         for one in get(kube, root)["resources"]:
             if "list" in one["verbs"]:
                 listed = get(kube, f"{root}/{one['name']}")

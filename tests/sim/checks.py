@@ -50,6 +50,10 @@ FRESH_S: Final = 22.0
 """Longest time of a listing and the pause before it. Older data counts as stale."""
 
 
+OF_WORKLOADS: Final = ("Event", "PersistentVolumeClaim", "PersistentVolume")
+"""Kinds that say nothing about hosts."""
+
+
 class Checks:
     def __init__(self, worlds: Worlds, history: History, *, drains_a_minute: int) -> None:
         self._worlds = worlds
@@ -155,7 +159,7 @@ class Checks:
         before = change.before.an_object if change.before else None
         if kind == "Event" and author == US and before is not None:
             self._check_counted(before, now)
-        if kind == "Event" or (kind == "Pod" and words.is_workload(now)):
+        if kind in OF_WORKLOADS or (kind == "Pod" and words.is_workload(now)):
             return
         if author == US:
             self._check_object(kind, before, None if change.type == "DELETED" else now)

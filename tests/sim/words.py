@@ -71,6 +71,9 @@ CANCELLED: Final = PREFIX + "cancelled"
 RESUBMIT: Final = PREFIX + "resubmit"
 GANG: Final = PREFIX + "gang"
 GANG_SIZE: Final = PREFIX + "gang-size"
+VOLUME_FOR: Final = PREFIX + "volume-for"
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 
 Object = dict[str, Any]
 

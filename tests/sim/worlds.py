@@ -11,7 +11,15 @@ import msgspec
 
 from sunk_sync.embedded.kubernetes.api.api import KubeApi
 from sunk_sync.embedded.kubernetes.kubernetes import Kubernetes
-from sunk_sync.embedded.kubernetes.store.kinds import EVENTS, NAMESPACES, NODE_SETS, NODES, PODS
+from sunk_sync.embedded.kubernetes.store.kinds import (
+    EVENTS,
+    NAMESPACES,
+    NODE_SETS,
+    NODES,
+    PODS,
+    VOLUME_CLAIMS,
+    VOLUMES,
+)
 from sunk_sync.embedded.kubernetes.store.refusal import RefusalError
 from sunk_sync.embedded.kubernetes.store.store import Change, Snapshot
 from sunk_sync.embedded.slurm.api.rest import SlurmRest
@@ -69,7 +77,7 @@ class Worlds:
         """Called with the calls of slurmctld and of job scripts."""
         self._rows: dict[str, Node] = dict(self.slurm.nodes)
         self._jobs: dict[int, Job] = {}
-        for kind in (NODES, PODS, EVENTS):
+        for kind in (NODES, PODS, EVENTS, VOLUME_CLAIMS, VOLUMES):
             self.kube.store.listen(kind, self._kube_changed)
 
     def install_node_sets(self) -> None:

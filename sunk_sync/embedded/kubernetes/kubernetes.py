@@ -23,6 +23,8 @@ from sunk_sync.embedded.kubernetes.store.schema import SHAPES
 from sunk_sync.embedded.kubernetes.store.store import HISTORY_MAX, Change, Snapshot, Store
 from sunk_sync.embedded.kubernetes.store.timers import Clock, Task, Timers
 from sunk_sync.embedded.kubernetes.store.writes import Writes
+from sunk_sync.embedded.kubernetes.volumes import STEP as VOLUME_STEP
+from sunk_sync.embedded.kubernetes.volumes import VolumeController
 
 HOME_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -57,6 +59,9 @@ class Kubernetes:
         self._timers = Timers()
         self._alive = alive
         self._kubelet, self._controller = self._start_controllers(heartbeat_s)
+        self._volumes = VolumeController(
+            self.store, self.writes, timers=self._timers, clock=self._clock
+        )
         self.store.listen(NAMESPACES, self._on_namespace)
         for name in HOME_NAMESPACES:
             self.add_namespace(name, by=SYSTEM)
@@ -83,6 +88,8 @@ class Kubernetes:
         task = self._timers.pop()
         if task.what in STEPS:
             self._kubelet.act(task)
+        elif task.what == VOLUME_STEP:
+            self._volumes.act(task)
         elif task.what == "namespace":
             self._finish_namespace(task.name)
         else:
@@ -198,6 +205,10 @@ class Kubernetes:
     ) -> None:
         self._delete(Place(kind=PODS, namespace=namespace, name=name), grace_s=grace_s)
 
+    def delete(self, kind: Kind, name: str, *, namespace: str = "") -> None:
+        """Delete an object of this kind."""
+        self._delete(Place(kind=kind, namespace=namespace, name=name))
+
     def _delete(self, place: Place, *, grace_s: int | None = None) -> None:
         self.writes.delete(place, DeleteOptions(grace_s=grace_s))
 
@@ -254,3 +265,4 @@ class Kubernetes:
         self.store.restore(backup)
         self._kubelet.see_all()
         self._controller.see_all()
+        self._volumes.see_all()

@@ -2,8 +2,9 @@
 
 from tests.sim.mutants.mutant import Mutant
 
-BIND, RELEASE, EVICT = (
+BIND, BINDING, RELEASE, EVICT = (
     "core/rules/workload/bind.py",
+    "core/views/binding.py",
     "core/rules/workload/release.py",
     "core/rules/workload/evict.py",
 )
@@ -26,7 +27,33 @@ def _mutant(name: str, path: str, old: str, new: str, story: str) -> Mutant:
 
 MUTANTS = (
     _mutant(
-        "a Pod is bound before its script started", BIND,
+        "a Pod is bound before its volume", BIND,
+        "    if volumes.failed or volumes.wanted:", "    if False:",
+        "The kubelet waited for a volume that was then made on another host.",
+    ),
+    _mutant(
+        "a volume of another claim is reserved", "kube/write/volumes.py",
+        "    if volume.claim or volume.terminating or not volume.available:", "    if False:",
+        "Two Pods wrote to one disk.",
+    ),
+    _mutant(
+        "a Node stays selected for an ended job", "core/rules/cluster/unselect.py",
+        "    if not cluster.selections:", "    if True:",
+        "The provisioner had failed once, and the claim waited for a host forever.",
+    ),
+    _mutant(
+        "volumes do not limit the hosts", "core/workloads/workloads.py",
+        "        return (*beside, *self.volumes.fences(pods)) if self.volumes.active else beside",
+        "        return beside",
+        "The Pod was bound to a host that its volume cannot reach.",
+    ),
+    _mutant(
+        "a provisioner that gives up is asked again", "core/workloads/volumes.py",
+        "        if claim.selected_for == mark and not claim.selected_node:", "        if False:",
+        "The host had no room for the volume, and the job held it forever.",
+    ),
+    _mutant(
+        "a Pod is bound before its script started", BINDING,
         "    if not live.started:", "    if False:",
         "A Pod ran on a node whose prolog still waited, and the node was given to another job.",
     ),
@@ -49,23 +76,22 @@ MUTANTS = (
         "It was our own binding. The job ended although its Pod was bound.",
     ),
     _mutant(
-        "a Pod is bound beside one that is ending", BIND,
+        "a Pod is bound beside one that is ending", BINDING,
         "        if placement.occupants:", "        if False:",
         "Two Pods shared GPUs until the first one had ended.",
     ),
     _mutant(
         "a gang is bound in part", BIND,
-        "    if len(free) < len(unbound):",
-        "    unbound = unbound[: len(free)]\n    if not unbound:",
+        "for place, pod in enumerate(unbound)]", "for place, pod in enumerate(unbound[:1])]",
         "Half of a training job held its GPUs and waited for the rest.",
     ),
     _mutant(
-        "bound while the script ends", BIND,
+        "bound while the script ends", BINDING,
         "    if calls.killed_s is not None and now", "    if False and now",
         "The simulator's seed 44: the Pod was bound after its placeholder had been released.",
     ),
     _mutant(
-        "bound to a job that is being replaced", BIND,
+        "bound to a job that is being replaced", BINDING,
         "    if job.identity.replaced:", "    if False:",
         "The cancel was already on its way: the Pod ended as soon as it started.",
     ),
@@ -226,7 +252,7 @@ MUTANTS = (
         "The simulator's seed 568120: slurmctld had lost its last seconds; a second job was made.",
     ),
     _mutant(
-        "a Pod is bound after its job's end was reported", BIND,
+        "a Pod is bound after its job's end was reported", BINDING,
         "    if live.end_notified:", "    if False:",
         "slurmrestd showed the end seconds after a hook had reported it.",
     ),

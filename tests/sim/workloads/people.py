@@ -10,6 +10,7 @@ from sunk_sync.embedded.slurm.node_update import Update
 from tests.sim import words
 from tests.sim.cast import END_DELAY, PERSON, START_DELAY
 from tests.sim.words import PREFIX, Object
+from tests.sim.workloads.claim_people import ClaimPeople
 from tests.sim.workloads.truth import is_live, is_ours, place_of, workload
 from tests.sim.worlds import Worlds
 
@@ -47,11 +48,14 @@ def with_port(spec: Object) -> Object:
 
 
 class WorkloadPeople:
-    def __init__(self, rng: random.Random, worlds: Worlds, *, ports: random.Random) -> None:
+    def __init__(
+        self, rng: random.Random, worlds: Worlds, *, ports: random.Random, claims: ClaimPeople
+    ) -> None:
         """`ports`: chance for the ports of Nodes that Pods use, in one of five runs."""
         self._rng = rng
         self._ports = ports
         self._uses_ports = ports.random() < 0.2
+        self._claims = claims
         self._worlds = worlds
         self._kube, self._slurm = worlds.kube, worlds.slurm
         self._names = 0
@@ -61,9 +65,13 @@ class WorkloadPeople:
         self._end_s = rng.choice(((1,), (1, 10), (1, 10, 45)))
         for namespace in (NAMESPACE, OTHERS):
             worlds.act(PERSON, partial(self._kube.add_namespace, namespace))
+        claims.begin(sorted(node["metadata"]["name"] for node in self._kube.nodes()))
 
     def act(self) -> None:
         self.do(self._rng.choice(self._acts))
+        if self._claims.active:
+            answer = self._worlds.try_to(PERSON, self._claims.act)
+            self._worlds.history.note("people", "volumes", str(answer)[:150])
 
     def do(self, name: str) -> None:
         doing: Callable[[], object] = getattr(self, name)
@@ -93,6 +101,8 @@ class WorkloadPeople:
         metadata = {"annotations": {**knobs, **(annotations or {})}}
         if self._uses_ports and self._ports.random() < 0.5:
             spec = with_port(spec)
+        if words.GANG not in (annotations or {}) and namespace == NAMESPACE:
+            spec = self._claims.with_claim(name, spec)
         self._kube.add_pod(name, namespace=namespace, metadata=metadata, spec=spec)
         return name
 
@@ -272,6 +282,7 @@ class WorkloadPeople:
 
     def calm(self) -> None:
         """Repair the hosts and end the jobs of others. Pods and placeholders stay."""
+        self._claims.calm()
         slurm = self._slurm
         for name in list(slurm.nodes):
             self._worlds.act(PERSON, partial(self._mend, name))

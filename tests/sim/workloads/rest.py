@@ -22,6 +22,7 @@ from tests.sim.workloads.truth import (
     uid_of,
     workloads_of,
 )
+from tests.sim.workloads.volume_rest import hosts_with_volumes, selections
 from tests.sim.worlds import Worlds
 
 CPUS_MAX = 16
@@ -44,7 +45,7 @@ def workload_unrest(worlds: Worlds, asked: Asked) -> list[str]:
     every = [pod for pod in worlds.kube.pods(NAMESPACE) if words.is_workload(pod)]
     pods = [pod for pod in every if not words.is_finished(pod)]
     found = [why for pod in pods for why in _of_pod(worlds, pod, every, asked=asked)]
-    return [*found, *_orphans(worlds, pods), *_gangs(every)]
+    return [*found, *_orphans(worlds, pods), *_gangs(every), *selections(worlds)]
 
 
 def _of_pod(worlds: Worlds, pod: Object, every: Sequence[Object], *, asked: Asked) -> Iterator[str]:
@@ -60,7 +61,7 @@ def _of_pod(worlds: Worlds, pod: Object, every: Sequence[Object], *, asked: Aske
         return
     why = _why_none(pod, every, hosts=len(worlds.slurm.nodes))
     why = "" if why == "P17" and (asked.resubmits or _is_back(pod, jobs)) else why
-    if not (why or jobs) and _waits_for_port(worlds, pod, every):
+    if not (why or jobs) and _waits_beside_others(worlds, pod, every):
         why = "P8"
     edited = any(map(_is_edited, _members(pod, every)))
     if why and jobs and not edited:
@@ -138,7 +139,9 @@ def _waiting(worlds: Worlds, pod: Object, job: Job) -> Iterator[str]:
     if job.state != "PENDING":
         yield f"P11: Pod {name} is not bound although job {job.job_id} is {job.state}"
         return
-    taken = _nodes_with_port(pod, list(worlds.kube.pods(NAMESPACE)))
+    every = list(worlds.kube.pods(NAMESPACE))
+    near = hosts_with_volumes(worlds, _members(pod, every))
+    taken = _nodes_with_port(pod, every) | (worlds.slurm.nodes.keys() - near)
     if not job.held and (free := _free(worlds, job, but=taken)):
         yield f"P7: Pod {name} waits with job {job.job_id} ({job.state_reason}) although {free} fit"
     if not _is_told(pod):
@@ -154,6 +157,12 @@ def _has_squatter(worlds: Worlds, job: Job) -> bool:
         if slurm_node_of(place_of(pod)) in job.nodes
     ]
     return any(not live_jobs(worlds, uid_of(pod)) for pod in there)
+
+
+def _waits_beside_others(worlds: Worlds, pod: Object, every: Sequence[Object]) -> bool:
+    """P8: other Pods, or volumes, leave it no host."""
+    no_volume = not hosts_with_volumes(worlds, _members(pod, every))
+    return no_volume or _waits_for_port(worlds, pod, every)
 
 
 def _waits_for_port(worlds: Worlds, pod: Object, every: Sequence[Object]) -> bool:

@@ -18,9 +18,11 @@ from tests.sim.outcome import Outcome, play_seed
 from tests.sim.wire import Process, Wire
 from tests.sim.workloads.callers import Callers, Habits
 from tests.sim.workloads.checks import WorkloadChecks
+from tests.sim.workloads.claim_people import ClaimPeople
 from tests.sim.workloads.overlap import Overlap
 from tests.sim.workloads.people import NAMESPACE, PREEMPTING, WorkloadPeople
 from tests.sim.workloads.rest import Asked, workload_unrest
+from tests.sim.workloads.volume_checks import VolumeChecks
 from tests.sim.worlds import Worlds
 
 ACTS = 90
@@ -54,6 +56,9 @@ class WorkloadRun:
             random.Random(f"works people {seed}"),
             self.worlds,
             ports=random.Random(f"works ports {seed}"),
+            claims=ClaimPeople(
+                random.Random(f"works claims {seed}"), self.worlds, namespace=NAMESPACE
+            ),
         )
         self.token = TokenFile("token-0")
         self.outages = Outages(random.Random(f"works weather {seed}"), self.wire, self.token)
@@ -69,6 +74,7 @@ class WorkloadRun:
         self.callers = Callers(random.Random(f"works door {seed}"), self.worlds, habits)
         self.hosts_checks = Checks(self.worlds, history, drains_a_minute=20)
         self.checks = WorkloadChecks(self.worlds, history)
+        VolumeChecks(self.worlds, history)
         self.overlap = Overlap(self.worlds, history, self.callers, gated=gated)
         self.wire.witnesses += [self.hosts_checks, self.checks]
         self._lives = 0
@@ -212,6 +218,7 @@ def _settings(rng: random.Random, *, gated: bool) -> Settings:
         lost_job=rng.choice(("keep", "keep", "readopt", "end")),
         resubmit_cancelled=rng.random() < 0.2,
         node_not_ready_grace_s=rng.choice((40.0, 5.0)),
+        volume_timeout_s=30.0,
     )
 
 

@@ -11,9 +11,11 @@ from tests.sim import words
 from tests.sim.cast import END_DELAY
 from tests.sim.stage import Scenario, Stage, Step
 from tests.sim.words import PREFIX
+from tests.sim.workloads import storage as storing
 from tests.sim.workloads.people import NAMESPACE, PREEMPTING, RUN, pod_spec, with_port
 from tests.sim.workloads.run import SCRIPT_MARK
 from tests.sim.workloads.stage import WorkloadStage
+from tests.sim.workloads.storage import AT_ONCE, LOCAL, MADE
 from tests.sim.workloads.truth import is_live, is_ours
 
 Doing = Callable[[Stage], object]
@@ -46,6 +48,42 @@ def pods_with_port(*names: str) -> Doing:
     def doing(stage: Stage) -> None:
         for name in names:
             spec = with_port(pod_spec())
+            stage.kube.add_pod(name, namespace=NAMESPACE, spec=spec)
+
+    return doing
+
+
+def storage(*hosts: str, **knobs: str) -> Doing:
+    """Create the classes, and on each of these hosts a volume that Pods can claim."""
+
+    def doing(stage: Stage) -> None:
+        storing.add_classes(stage.kube, **knobs)
+        for node in hosts:
+            storing.add_volume(stage.kube, f"disk-{node}", LOCAL, node=node)
+
+    return doing
+
+
+def pinned(name: str, *, node: str) -> Doing:
+    """Create a Pod whose claim is bound already, to a volume of this Node."""
+
+    def doing(stage: Stage) -> None:
+        storing.add_classes(stage.kube)
+        storing.add_volume(stage.kube, f"disk-{node}", AT_ONCE, node=node)
+        storing.add_claim(stage.kube, name, AT_ONCE, namespace=NAMESPACE)
+        spec = storing.with_claims(pod_spec(), name)
+        stage.kube.add_pod(name, namespace=NAMESPACE, spec=spec)
+
+    return doing
+
+
+def pods_with_claims(*names: str, of: str, cpus: int = 4, **knobs: str) -> Doing:
+    """Create Pods, each with a claim of its name."""
+
+    def doing(stage: Stage) -> None:
+        for name in names:
+            storing.add_claim(stage.kube, name, of, namespace=NAMESPACE, **knobs)
+            spec = storing.with_claims(pod_spec(cpus=cpus), name)
             stage.kube.add_pod(name, namespace=NAMESPACE, spec=spec)
 
     return doing
@@ -185,6 +223,28 @@ SCENARIOS: Mapping[str, Scenario] = {
     "three pods want one port": story("P8", (1, pods_with_port("a", "b", "c"))),
     "a pod waits for a port": story(
         "P8", (1, pods_with_port("a", "b", "c", "d")), (20, delete("b"))
+    ),
+    "a provisioner makes a volume": story(
+        "P8", (1, storage(provision_s="3")), (1, pods_with_claims("a", of=MADE))
+    ),
+    "two pods take local volumes": story(
+        "P8", (1, storage("k1", "k3")), (1, pods_with_claims("a", "b", of=LOCAL, bind_s="1"))
+    ),
+    "two pods want one local volume": story(
+        "P8", (1, storage("k1")), (1, pods_with_claims("a", "b", of=LOCAL))
+    ),
+    "a bound claim decides the host": story("P8", (1, pinned("a", node="k3"))),
+    "a provisioner fails on one host": story(
+        "P8 P32",
+        (1, storage(provision_s="2", not_on="k1")),
+        (1, pods_with_claims("a", of=MADE, cpus=15)),
+    ),
+    "a claim waits in the queue longer than its time": story(
+        "P8",
+        (1, storage(provision_s="3")),
+        (1, FULL),
+        (3, pods_with_claims("a", of=MADE)),
+        volume_timeout_s=10.0,
     ),
     "one task of an array ends": story("P14", (1, pods("a", "b", "c", cpus=5)), (9, delete("b"))),
     "preemption, held by the script": story(

@@ -3,6 +3,7 @@
 import random
 from typing import Any
 
+from sunk_sync.embedded.kubernetes.store.kinds import VOLUME_CLAIMS
 from sunk_sync.embedded.slurm.model.job import Job
 from tests.sim import words
 from tests.sim.life import Life
@@ -14,6 +15,10 @@ from tests.sim.workloads.overlap import Overlap
 from tests.sim.workloads.people import NAMESPACE
 from tests.sim.workloads.rest import Asked, workload_unrest
 from tests.sim.workloads.truth import is_live, is_ours, live_jobs, place_of, uid_of, workloads_of
+from tests.sim.workloads.volume_checks import VolumeChecks
+
+SINGLE = ("/pods/", "/job/", "/persistentvolumeclaims/", "/persistentvolumes/")
+"""Parts of the paths of single objects and jobs."""
 
 
 class WorkloadStage(Stage):
@@ -31,6 +36,7 @@ class WorkloadStage(Stage):
                 gated=self.worlds.slurm.setup.knobs.prolog_slurmctld,
             )
             self.wire.witnesses.append(self.workloads)
+            VolumeChecks(self.worlds, self.history)
             self.worlds.onlookers.append(Twins(self))
             for namespace in (NAMESPACE,):
                 self.kube.add_namespace(namespace)
@@ -56,9 +62,10 @@ class WorkloadStage(Stage):
                 self.callers.close()
 
     def _counts(self, moment: Moment, exchange: Exchange) -> bool:
-        """Whether a moment is a crash point: writes, and reads of one Pod or one job."""
+        """Whether a moment is a crash point: writes, and reads of one object or one job."""
         path = exchange.question.path
-        return moment != "piece" and (exchange.writes or "/pods/" in path or "/job/" in path)
+        single = any(part in path for part in SINGLE)
+        return moment != "piece" and (exchange.writes or single)
 
     def _unrest(self) -> list[str]:
         if any(job.ending for job in self.slurm.jobs.values()):
@@ -76,6 +83,16 @@ class WorkloadStage(Stage):
                 pod["status"].get("phase"),
                 len(live_jobs(self.worlds, uid_of(pod))),
                 bool(cancelled),
+            )
+        for _, stored in self.kube.store.scan(VOLUME_CLAIMS, namespace=NAMESPACE):
+            claim = stored.an_object
+            marks = words.annotations_of(claim)
+            bound = claim["status"]["phase"] == "Bound"
+            selected = not bound and words.SELECTED_NODE in marks
+            shown[f"claim {claim['metadata']['name']}"] = (
+                bound,
+                selected,
+                words.VOLUME_FOR in marks,
             )
         for name, node in self.slurm.nodes.items():
             shown[f"slurm {name}"] = (sorted(node.flags), node.reason)

@@ -3,20 +3,26 @@
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from sunk_sync.core import decide, policy
+from sunk_sync.core.model import names
 from sunk_sync.core.model.actions import Bind, EndPod
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Job, Pod, reference_of
 from sunk_sync.core.model.names import JOB_ID
 from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.model.volume_actions import ReserveVolume
+from sunk_sync.core.model.volumes import Volume
 from sunk_sync.core.rules.host import gate
 from sunk_sync.core.rules.workload import bind, evict, release, stop, submit, wait
 from sunk_sync.core.tables.feasible_hosts import FeasibleHosts
 from sunk_sync.core.views import conclusions
 from sunk_sync.core.views.parts import Placement
-from sunk_sync.core.views.workload import Workload
+from sunk_sync.core.views.workload import NO_VOLUMES, Workload
 from sunk_sync.core.workloads.neighbours import Neighbours
+from sunk_sync.core.workloads.volumes import VolumeIndex
+from sunk_sync.kube.write import volumes as volume_writes
 from sunk_sync.slurm.read.job_owners import JobOwners
 from tests.sim import crashes
 from tests.sim.history import BrokenPromiseError
@@ -56,6 +62,13 @@ def _binds_one(workload: Workload, configuration: Configuration, now: float) -> 
 
 def _blindly(pod: Pod, job: Job, placement: Placement, **_: bool) -> Bind:
     return Bind(reference_of(pod), "k3", job.job_id, placement.slurm_node)
+
+
+_reserve = volume_writes._reserve
+
+
+def _reserves_any(action: ReserveVolume, volume: Volume) -> Any:
+    return _reserve(action, structs.replace(volume, claim="", claim_uid="", available=True))
 
 
 def _is_leaving(workload: Workload) -> bool:
@@ -127,6 +140,36 @@ BROKEN: dict[str, Broken] = {
         "no host is ready for a while", {"no brake"},
     ),
     "nothing is bound (P11)": ([(RULES, "bind", _silent)], "a pod is bound", {"P11"}),
+    "a Pod is bound before its volume (P8)": (
+        [(RULES, "bind", lambda workload, *rest: _bind(
+            structs.replace(workload, volumes=NO_VOLUMES), *rest))],
+        "a provisioner makes a volume", {"bound without volume"},
+    ),
+    "a Pod is bound where its volume is not (P8)": (
+        [(VolumeIndex, "fences", lambda *_: ())],
+        "a bound claim decides the host", {"bound without volume"},
+    ),
+    "a volume is taken from a claim (P8)": (
+        [(volume_writes, "_reserve", _reserves_any)],
+        "two pods want one local volume", {"volume taken"},
+    ),
+    "a Node is taken from a live job (P8)": (
+        [(VolumeIndex, "_is_over", _yes)], "a provisioner makes a volume", {"selection taken"},
+    ),
+    "a Node stays selected (P8)": (
+        [(decide.CLUSTER_RULES, "unselect", _silent)], "a provisioner makes a volume", {"P8"},
+    ),
+    "no Node is selected (P8)": (
+        [(RULES, "provision", _silent)], "a provisioner makes a volume", {"P11"},
+    ),
+    "a mark of others is written to a claim": (
+        [(names, "VOLUME_FOR", "example.com/other")],
+        "a provisioner makes a volume", {"foreign claim"},
+    ),
+    "a mark of others is written to a volume": (
+        [(names, "BOUND_BY_CONTROLLER", "example.com/other")],
+        "two pods take local volumes", {"foreign volume"},
+    ),
     "an annotation of others is written": (
         [(wait, "JOB_ID", "example.com/other")], "a pod waits and says so", {"foreign pod"},
     ),

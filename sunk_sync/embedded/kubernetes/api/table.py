@@ -170,7 +170,25 @@ def _involved(event: Object, _: datetime) -> str:
     return f"{involved.get('kind', '').lower()}/{involved.get('name', '')}"
 
 
+_SHORT_MODES = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+
+
+def _modes(one: Object, _: datetime) -> str:
+    return ",".join(_SHORT_MODES.get(mode, mode) for mode in one["spec"].get("accessModes", ()))
+
+
+def _claim_of(volume: Object, _: datetime) -> str:
+    owner = volume["spec"].get("claimRef")
+    return f"{owner['namespace']}/{owner['name']}" if owner else ""
+
+
 _NAME, _AGE = Column("Name", _name), Column("Age", _age)
+_CLASS = Column("StorageClass", _at("spec", "storageClassName", default=""))
 
 COLUMNS: dict[str, tuple[Column, ...]] = {
     "Node": (
@@ -218,6 +236,34 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("Idle", _at("status", "idle", default="")),
         Column("Allocated", _at("status", "allocated", default="")),
         Column("Draining", _at("status", "draining", default="")),
+        _AGE,
+    ),
+    "PersistentVolumeClaim": (
+        _NAME,
+        Column("Status", _at("status", "phase", default="")),
+        Column("Volume", _at("spec", "volumeName", default="")),
+        Column("Capacity", _at("status", "capacity", "storage", default="")),
+        Column("Access Modes", _modes),
+        _CLASS,
+        _AGE,
+        Column("VolumeMode", _at("spec", "volumeMode", default=""), wide=True),
+    ),
+    "PersistentVolume": (
+        _NAME,
+        Column("Capacity", _at("spec", "capacity", "storage", default="")),
+        Column("Access Modes", _modes),
+        Column("Reclaim Policy", _at("spec", "persistentVolumeReclaimPolicy", default="")),
+        Column("Status", _at("status", "phase", default="")),
+        Column("Claim", _claim_of),
+        _CLASS,
+        _AGE,
+        Column("VolumeMode", _at("spec", "volumeMode", default=""), wide=True),
+    ),
+    "StorageClass": (
+        _NAME,
+        Column("Provisioner", _at("provisioner", default="")),
+        Column("ReclaimPolicy", _at("reclaimPolicy", default="")),
+        Column("VolumeBindingMode", _at("volumeBindingMode", default="")),
         _AGE,
     ),
     "Lease": (_NAME, Column("Holder", _at("spec", "holderIdentity", default="")), _AGE),

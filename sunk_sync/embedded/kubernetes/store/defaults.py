@@ -123,7 +123,29 @@ def _namespace(an_object: Object) -> Object:
     return {**an_object, "metadata": metadata, "spec": spec, "status": status}
 
 
+CLAIM_IN_USE = "kubernetes.io/pvc-protection"
+"""Finalizer of claims: a Pod on a Node may still use one."""
+
+
+def _claim(an_object: Object) -> Object:
+    spec = {"volumeMode": "Filesystem", **an_object.get("spec", {})}
+    return {**an_object, "spec": spec, "status": an_object.get("status") or {"phase": "Pending"}}
+
+
+_VOLUME = {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"}
+
+
+def _volume(an_object: Object) -> Object:
+    spec = {**_VOLUME, **an_object.get("spec", {})}
+    return {**an_object, "spec": spec, "status": an_object.get("status") or {"phase": "Pending"}}
+
+
+_STORAGE_CLASS = {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}
+
 _COMPLETING: dict[str, Callable[[Object], Object]] = {
+    "PersistentVolumeClaim": _claim,
+    "PersistentVolume": _volume,
+    "StorageClass": lambda an_object: {**_STORAGE_CLASS, **an_object},
     "Node": _node,
     "Pod": _pod,
     "Namespace": _namespace,
@@ -138,7 +160,14 @@ def admitted(kind: Kind, an_object: Object) -> Object:
         return {**an_object, "spec": {**spec, "taints": taints}}
     if kind.name == "Namespace":
         return {**an_object, "spec": {"finalizers": ["kubernetes"]}}
+    if kind.name == "PersistentVolumeClaim":
+        return _protected(an_object)
     return _admitted_pod(an_object) if kind.name == "Pod" else an_object
+
+
+def _protected(claim: Object) -> Object:
+    held = [one for one in claim["metadata"].get("finalizers", []) if one != CLAIM_IN_USE]
+    return {**claim, "metadata": {**claim["metadata"], "finalizers": [*held, CLAIM_IN_USE]}}
 
 
 def _admitted_pod(pod: Object) -> Object:

@@ -167,6 +167,36 @@ LEASES = Kind(
     needs_version=True,
     blank={"spec": {}},
 )
+VOLUME_CLAIMS = Kind(
+    name="PersistentVolumeClaim",
+    plural="persistentvolumeclaims",
+    has_status=True,
+    short_names=("pvc",),
+    fields=_PLACED,
+    kept_by_main=("status",),
+    kept_by_status=("spec",),
+    blank={"spec": {}, "status": {}},
+)
+VOLUMES = Kind(
+    name="PersistentVolume",
+    plural="persistentvolumes",
+    namespaced=False,
+    has_status=True,
+    short_names=("pv",),
+    fields=_NAMED,
+    kept_by_main=("status",),
+    kept_by_status=("spec",),
+    blank={"spec": {}, "status": {}},
+)
+STORAGE_CLASSES = Kind(
+    name="StorageClass",
+    plural="storageclasses",
+    group="storage.k8s.io",
+    namespaced=False,
+    short_names=("sc",),
+    fields=_NAMED,
+    blank={"provisioner": ""},
+)
 
 REVIEWS = Kind(
     name="SelfSubjectAccessReview",
@@ -194,6 +224,6 @@ NODE_SETS = Kind(
 )
 """A custom resource: a cluster knows it only where it is installed."""
 
-KINDS = (NODES, PODS, EVENTS, NAMESPACES, LEASES)
+KINDS = (NODES, PODS, EVENTS, NAMESPACES, LEASES, VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES)
 """The kinds of every cluster."""
 KNOWN_KINDS = (*KINDS, NODE_SETS)

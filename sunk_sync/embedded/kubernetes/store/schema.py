@@ -74,6 +74,13 @@ SHAPES: dict[str, Shape] = {
     "Namespace": _of(metadata=_METADATA, status=_of(conditions=_TYPED)),
     "Lease": _of(metadata=_METADATA),
     "NodeSet": _of(metadata=_METADATA),
+    "PersistentVolumeClaim": _of(
+        metadata=_METADATA,
+        spec=_of(accessModes=ATOMIC, selector=ATOMIC),
+        status=_of(accessModes=ATOMIC, conditions=_TYPED),
+    ),
+    "PersistentVolume": _of(metadata=_METADATA, spec=_of(accessModes=ATOMIC, mountOptions=ATOMIC)),
+    "StorageClass": _of(metadata=_METADATA, allowedTopologies=ATOMIC, mountOptions=ATOMIC),
     "SelfSubjectAccessReview": _of(metadata=_METADATA),
 }
 MERGE_KEYS = {"ports": "containerPort"}

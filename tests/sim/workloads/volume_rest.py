@@ -1,0 +1,94 @@
+"""Where the claims of Pods can be had, and which selected Nodes may stay after convergence (P8)."""
+
+from collections.abc import Iterator, Sequence
+
+from sunk_sync.embedded.kubernetes.store.kinds import (
+    NODES,
+    STORAGE_CLASSES,
+    VOLUME_CLAIMS,
+    VOLUMES,
+)
+from sunk_sync.embedded.kubernetes.volumes import NO_PROVISIONER
+from tests.sim import words
+from tests.sim.words import Object
+from tests.sim.workloads.storage import claim_of, claims_of, host_of, volume_of
+from tests.sim.workloads.truth import (
+    is_alive,
+    live_jobs,
+    place_of,
+    slurm_node_of,
+    spelled,
+    uid_of,
+)
+from tests.sim.workloads.volume_checks import users_of
+from tests.sim.worlds import Worlds
+
+
+def hosts_with_volumes(worlds: Worlds, pods: Sequence[Object]) -> set[str]:
+    """Return the Slurm nodes where each of these Pods can have all its claims."""
+    nodes = {key.removeprefix("/") for key in worlds.kube.store.rows(NODES)}
+    for pod in pods:
+        for name in claims_of(pod):
+            nodes &= _nodes_of(worlds, pod, name, nodes)
+    return set(map(slurm_node_of, nodes))
+
+
+def _nodes_of(worlds: Worlds, pod: Object, name: str, nodes: set[str]) -> set[str]:
+    kube, namespace = worlds.kube, pod["metadata"]["namespace"]
+    claim = claim_of(kube, name, namespace=namespace)
+    if claim is None or "deletionTimestamp" in claim["metadata"]:
+        return set()
+    volume = volume_of(kube, claim) or _reserved(worlds, claim)
+    if volume is not None:
+        near = {host_of(volume)}
+        return nodes if near == {""} else near
+    stored = kube.store.get(STORAGE_CLASSES, f"/{claim['spec']['storageClassName']}")
+    if stored is None or stored.an_object["volumeBindingMode"] == "Immediate":
+        return set()
+    marks = words.annotations_of(claim)
+    if words.SELECTED_NODE in marks and words.VOLUME_FOR not in marks:
+        return {marks[words.SELECTED_NODE]}
+    if stored.an_object["provisioner"] != NO_PROVISIONER:
+        return nodes
+    return {host_of(one) for one in _free(worlds, claim)}
+
+
+def _reserved(worlds: Worlds, claim: Object) -> Object | None:
+    uid = claim["metadata"]["uid"]
+    rows = worlds.kube.store.rows(VOLUMES).values()
+    mine = [
+        row.an_object
+        for row in rows
+        if (row.an_object["spec"].get("claimRef") or {}).get("uid") == uid
+    ]
+    return mine[0] if mine else None
+
+
+def _free(worlds: Worlds, claim: Object) -> list[Object]:
+    of = claim["spec"]["storageClassName"]
+    rows = [row.an_object for row in worlds.kube.store.rows(VOLUMES).values()]
+    return [
+        one
+        for one in rows
+        if one["spec"]["storageClassName"] == of
+        and one["status"]["phase"] == "Available"
+        and not one["spec"].get("claimRef")
+    ]
+
+
+def selections(worlds: Worlds) -> Iterator[str]:
+    """Yield a sentence for each mark that no live job on its Node needs."""
+    for path, row in worlds.kube.store.rows(VOLUME_CLAIMS).items():
+        marks = words.annotations_of(row.an_object)
+        owner = marks.get(words.VOLUME_FOR, "")
+        if not owner:
+            continue
+        host = slurm_node_of(marks.get(words.SELECTED_NODE, ""))
+        jobs = [
+            job
+            for pod in users_of(worlds, path)
+            for job in live_jobs(worlds, uid_of(pod))
+            if is_alive(pod) and not place_of(pod) and host in job.nodes
+        ]
+        if not any(owner == f"{words.SCHEDULER}/{spelled(job)}" for job in jobs):
+            yield f"P8: claim {path} is still selected for {host or 'no host'} by {owner}"
