@@ -65,20 +65,20 @@ class Workloads:
             calls=calls,
             readopts=configuration.lost_job == "readopt",
         )
-        self.neighbours = self._new_neighbours()
         self.volumes = VolumeIndex(
             tables=tables, index=self.index, scheduler=configuration.scheduler
         )
+        self.neighbours = self._new_neighbours()
         self.queue = Queue(self.memory.ahead)
         self.gate_seen = False
         """This process got a gate call for a job of sunk-sync."""
 
     def _new_neighbours(self) -> Neighbours:
         return Neighbours(
-            index=self.index,
             memory=self.memory,
             jobs=self.jobs,
             hosts=self.hosts,
+            volumes=self.volumes,
             settle_s=self.configuration.settle_s,
         )
 
