@@ -18,6 +18,7 @@ FOLDER = Path(__file__).parent.parent / "deploy" / "manifests"
 OWN = "slurm"
 WHERE = {
     ("ClusterRole", "sunk-sync-slurm"): "cluster",
+    ("ClusterRole", "sunk-sync-volumes-slurm"): "cluster",
     ("Role", "sunk-sync-slurmd"): "slurmd",
     ("Role", "sunk-sync-work"): "work",
     ("Role", "sunk-sync-scheduler"): "work",
@@ -117,7 +118,7 @@ def test_the_watch_of_all_pods_has_a_role_of_its_own_P28() -> None:
     assert (rule["resources"], rule["verbs"]) == ([ALL_PODS.resource], ["list", "watch"])
     assert all(f"- {verb} # {why}" in text for verb, why in ALL_PODS.verbs)
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    (main,) = of_kind("ClusterRoleBinding")
+    main, _ = of_kind("ClusterRoleBinding")
     assert binding["subjects"] == main["subjects"]
 
 
@@ -135,7 +136,7 @@ def test_the_lock_has_a_role_of_its_own_L1() -> None:
     assert (rule["resources"], rule["verbs"]) == (["pods"], ["list"])
     assert all(f"- {verb} # {why}" in text for verb, why in LOCKED_PODS.verbs)
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    (main,) = of_kind("ClusterRoleBinding")
+    main, _ = of_kind("ClusterRoleBinding")
     assert binding["subjects"] == main["subjects"]
 
 
@@ -181,10 +182,12 @@ def test_no_role_has_a_wildcard_and_only_the_scheduler_deletes_only_pods() -> No
 
 def test_the_scheduler_has_roles_of_its_own() -> None:
     """An installation with --components=syncer need not grant them."""
-    (rules,) = [one["rules"] for one in roles() if one["metadata"]["name"] == "sunk-sync-scheduler"]
+    named = {"sunk-sync-scheduler", "sunk-sync-volumes-slurm"}
     given = {
         (rule["apiGroups"][0], rule["resources"][0], verb)
-        for rule in rules
+        for role in roles()
+        if role["metadata"]["name"] in named
+        for rule in role["rules"]
         for verb in rule["verbs"]
     }
     ours = [one for one in PERMISSIONS if one.component == "scheduler"]

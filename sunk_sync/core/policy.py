@@ -15,10 +15,10 @@ from sunk_sync.core.model.actions import (
     traits_of,
 )
 from sunk_sync.core.model.event_kinds import EVENT_END_HELD, EVENT_NOT_REGISTERED, EVENT_PAUSED
-from sunk_sync.core.model.facts import Holding
 from sunk_sync.core.model.keys import Key
 from sunk_sync.core.model.names import MANAGER_RETIRE
 from sunk_sync.core.model.node_set_actions import Condemn, CreatePod, RemakePod
+from sunk_sync.core.model.restraint import Holding
 from sunk_sync.core.model.verdict import Kept, Screened, Verdict
 from sunk_sync.core.tables.claims import pod_key
 

@@ -60,7 +60,15 @@ SCHEDULING: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
             ),
         ),
     ),
-    ("events", "", (("create", "records decisions on a Pod (P2, P10, P11)"), _COUNT)),
+    (
+        "events",
+        "",
+        (
+            ("create", "records decisions on a Pod (P2, P10, P11)"),
+            _COUNT,
+            ("list", "reads why the provisioner of a claim makes no volume"),
+        ),
+    ),
     (
         "persistentvolumeclaims",
         "",

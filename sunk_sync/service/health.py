@@ -7,7 +7,14 @@ from collections.abc import Callable, Sequence
 
 from sunk_sync.controller.loop import Loop
 from sunk_sync.core.alarms import kept_jobs
-from sunk_sync.core.model.facts import NEEDED, NODE_SETS, OTHER_PODS, SOURCES, Source
+from sunk_sync.core.model.facts import (
+    NEEDED,
+    NODE_SETS,
+    OTHER_PODS,
+    SOURCES,
+    VOLUME_SOURCES,
+    Source,
+)
 from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.core.rules.cluster.selector import selects_too_little
 from sunk_sync.kube.read.selection import COLLECTIONS
@@ -61,12 +68,15 @@ class Health:
         return listed and not self.stopping, checks
 
     def _sources(self) -> Sequence[Source]:
-        """Return the sources that sunk-sync reads; jobs only if it schedules Pods."""
+        """Return the sources that sunk-sync reads: jobs only if it schedules Pods, volumes only
+        while a Pod has a claim.
+        """
         assert self.reconciler is not None
         graph = self.reconciler.graph
         schedules = graph.configuration.scheduler
         always = [one for one in SOURCES if schedules or one != "jobs"]
-        return [*always, *graph.sources.optional]
+        volumes = VOLUME_SOURCES if graph.workloads.volumes.active else ()
+        return [*always, *graph.sources.optional, *volumes]
 
     def _source(self, source: Source) -> Check:
         assert self.reconciler is not None
@@ -75,7 +85,7 @@ class Health:
         name = WORLD_OF[source]
         if not table.listed:
             needed = source in NEEDED or bool(graph.configuration.scheduler)
-            needed = needed and source != NODE_SETS
+            needed = needed and source not in (NODE_SETS, *VOLUME_SOURCES)
             return Check(name, "failed" if needed else "degraded", f"not listed yet: {table.why}")
         rows = len(table.entries)
         if source == OTHER_PODS:

@@ -12,7 +12,8 @@ from typing import Final
 from msgspec import Struct
 
 from sunk_sync.controller.wake import wait_at_most
-from sunk_sync.core.model.facts import News, Paused
+from sunk_sync.core.model.facts import News
+from sunk_sync.core.model.restraint import Paused
 from sunk_sync.server.operators import PauseOrder, PauseState, Problem
 from sunk_sync.service.leadership import Leadership
 from sunk_sync.telemetry.alarms import AlarmGauges

@@ -140,8 +140,7 @@ class Parts:
         )
         self.graph = Graph(self.configuration)
         self.reconciler = Reconciler(graph=self.graph, policy=Policy())
-        self._callers = authorities.callers
-        self._replica = authorities.replica
+        self._callers, self._replica = authorities.callers, authorities.replica
         self.leading = asyncio.Event()
         """Set once this replica decides what to write."""
         self._pass_on = self._standby_calls(authorities.replica)
@@ -426,7 +425,9 @@ def selections_of(settings: Settings) -> Mapping[Source, Selection]:
 
 
 def sources_of(settings: Settings) -> Sequence[Source]:
-    return (*SOURCES, *(one for one in OPTIONAL if one in selections_of(settings)))
+    """Return the sources that are read from the start; those of volumes follow when needed."""
+    read = [one for one in OPTIONAL if one in selections_of(settings)]
+    return (*SOURCES, *(one for one in read if one not in VOLUME_SOURCES))
 
 
 def watches_all_pods(settings: Settings) -> bool:

@@ -21,28 +21,35 @@ class SourceJournal:
     ) -> None:
         self._log = log
         self._clock = clock
-        self._states = {source: _SourceState() for source in sources}
-        listed = metrics.gauge("sunk_sync_source_listed")
-        age = metrics.gauge("sunk_sync_source_age_seconds")
-        for source, state in self._states.items():
-            listed.labels(source).set_function(state.listed)
-            age.labels(source).set_function(partial(state.age_s, clock))
+        self._listed = metrics.gauge("sunk_sync_source_listed")
+        self._age = metrics.gauge("sunk_sync_source_age_seconds")
+        self._states: dict[Source, _SourceState] = {}
+        for source in sources:
+            self._state(source)
+
+    def _state(self, source: Source) -> "_SourceState":
+        """Return its state; sources of volumes are read only once a Pod has a claim."""
+        state = self._states.get(source)
+        if state is None:
+            state = self._states[source] = _SourceState()
+            self._listed.labels(source).set_function(state.listed)
+            self._age.labels(source).set_function(partial(state.age_s, self._clock))
+        return state
 
     def tell(self, news: News) -> None:
         """Record Lost, ListingStarted, ListingEnded or Confirmed; log each change."""
         match news:
             case ListingStarted():
-                self._states[news.source].begun_s = news.begun_s
+                self._state(news.source).begun_s = news.begun_s
             case ListingEnded():
-                state = self._states[news.source]
-                self._readable(news.source, state.begun_s)
-            case Confirmed() if self._states[news.source].ever:
+                self._readable(news.source, self._state(news.source).begun_s)
+            case Confirmed() if self._state(news.source).ever:
                 self._readable(news.source, news.begun_s)
             case Lost():
                 self._lost(news)
 
     def _readable(self, source: Source, begun_s: float) -> None:
-        state = self._states[source]
+        state = self._state(source)
         if not state.ever:
             self._log.info(
                 "source listed", source=source, seconds=round(self._clock() - begun_s, 3)
@@ -53,7 +60,7 @@ class SourceJournal:
         state.ever, state.why, state.blind, state.seen_s = True, None, False, begun_s
 
     def _lost(self, news: Lost) -> None:
-        state = self._states[news.source]
+        state = self._state(news.source)
         if state.why is None:
             state.lost_s = self._clock()
             self._log.warning("source lost", source=news.source, why=news.why)

@@ -20,6 +20,7 @@ from sunk_sync.core.model.facts import NEEDED, GetResult, Job, Node, SlurmdPod, 
 from sunk_sync.core.model.keys import Key
 from sunk_sync.core.model.lock_actions import GetNodePods
 from sunk_sync.core.model.verdict import Decision
+from sunk_sync.core.model.volume_actions import GetProvisioning
 from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.core.tables.claims import same_claim, same_own_claim
 from sunk_sync.core.translate.node_states import is_drained, is_foreign_drain, is_frozen
@@ -29,7 +30,7 @@ Read = tuple[str, str]
 ALL_ROWS = "*"
 FOR_WORKLOADS = ("k8s: pod without job", "k8s: pod still terminating", "k8s: pod deletion timeout")
 """Drains that workload Pods cause (P25, P30, L6)."""
-READS = (GetObject, GetGang, GetJob, Relist, GetNodePods)
+READS = (GetObject, GetGang, GetJob, Relist, GetNodePods, GetProvisioning)
 
 
 class HistoryError(AssertionError):

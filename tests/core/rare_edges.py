@@ -14,7 +14,6 @@ from sunk_sync.core.model.facts import (
     Confirmed,
     Lost,
     Observed,
-    Paused,
     Row,
     SubmitRefused,
 )
@@ -26,6 +25,7 @@ from sunk_sync.core.model.node_set import Requeueing, Topology
 from sunk_sync.core.model.node_set_actions import RequeueJobs
 from sunk_sync.core.model.node_set_answers import ControllerAge, RequeueTried
 from sunk_sync.core.model.pod_spec import Offer
+from sunk_sync.core.model.restraint import Paused
 from sunk_sync.core.model.timing import BINDING_S
 from sunk_sync.core.model.topology_file import AnswerTopology, TopologyReport
 from sunk_sync.core.model.user_policy import Namespace, NamespaceDefaults, Rules, UserPolicy

@@ -11,6 +11,7 @@ from tests.core.history import run_histories
 from tests.core.lock_history import LockHistory
 from tests.core.node_set_history import NodeSetHistory
 from tests.core.ruled_history import RuledHistory
+from tests.core.volume_history import VolumeHistory
 from tests.core.workload_history import WorkloadHistory
 
 pytestmark = pytest.mark.no_cover
@@ -41,6 +42,14 @@ def test_every_history_with_rules_about_other_pods_keeps_all_promises_P8() -> No
     Nodes change. No Pod is bound beside one that a rule of the two forbids.
     """
     run_histories([int(ONE)] if ONE else range(COUNT), kind=RuledHistory)
+
+
+def test_every_history_with_volumes_keeps_all_promises_P8() -> None:
+    """The same with claims that get their volumes where the job runs, while people change claims,
+    volumes and classes, and a provisioner gives up. No Pod is bound before its claims, or where
+    its volumes are out of reach. In the end no claim names the job of a Pod that went elsewhere.
+    """
+    run_histories([int(ONE)] if ONE else range(COUNT), kind=VolumeHistory)
 
 
 def test_every_history_with_locks_keeps_all_promises_L1_L2_L3_L4() -> None:

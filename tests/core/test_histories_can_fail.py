@@ -13,6 +13,7 @@ from sunk_sync.core import policy
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.graph.host_edges import HostEdges
 from sunk_sync.core.graph.keys import Keys
+from sunk_sync.core.graph.volume_edges import VolumeEdges
 from sunk_sync.core.model.actions import Undrain
 from sunk_sync.core.model.facts import SlurmNode
 from sunk_sync.core.model.keys import Key
@@ -34,13 +35,14 @@ from tests.core.graph import test_graph
 from tests.core.history import History
 from tests.core.node_set_history import NodeSetHistory
 from tests.core.ruled_history import RuledHistory
+from tests.core.volume_history import VolumeHistory
 from tests.core.workload_history import WorkloadHistory
 
 pytestmark = pytest.mark.no_cover
 """Coverage of thousands of histories would take longer than the histories."""
 SEEDS = range(400)
 MARKS = ("mark", "mark_hosts", "mark_all", "mark_each")
-MARKING = (Graph.__module__, HostEdges.__module__, Keys.__module__)
+MARKING = (Graph.__module__, HostEdges.__module__, VolumeEdges.__module__, Keys.__module__)
 KEYS = ("host_key", "workload_key")
 """The functions that make the keys which workloads/edges.py marks."""
 
@@ -139,6 +141,12 @@ places: a mutant of the simulator guards it."""
 EDGES = [edge for module in MARKING for edge in method_calls(module, MARKS)]
 NAMES = [f"{edge.function}:{edge.source.replace('self._keys.', 'self.keys.')}" for edge in EDGES]
 READ_OF_SLURM = "_listed:self.keys.mark_each(self.node_sets.slurm_was_read())"
+OF_VOLUMES = (
+    "claim_changed:self.keys.mark(CLUSTER)",
+    "_mark_workloads:self.keys.mark_each(map(workload_key, keys))",
+    "_listed:self.keys.mark(CLUSTER)",
+    "_job_changed:self.keys.mark(CLUSTER)",
+)
 RARE = test_graph.CLUSTER_EDGE
 """The one edge that histories hardly ever need: a test of test_graph.py guards it."""
 SCRIPTED = rare_edges.GRAPH_EDGES | rare_edges.WORKLOAD_EDGES
@@ -161,7 +169,11 @@ def test_a_dropped_rare_edge_is_noticed(monkeypatch: pytest.MonkeyPatch, name: s
 def test_any_dropped_edge_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     drop_mark(monkeypatch, name)
     with_sets = "node_set" in name or name == READ_OF_SLURM
-    kinds = (NodeSetHistory,) if with_sets else (History, WorkloadHistory)
+    kinds: tuple[type[History], ...] = (History, WorkloadHistory)
+    if with_sets:
+        kinds = (NodeSetHistory,)
+    elif name in OF_VOLUMES:
+        kinds = (VolumeHistory,)
     assert first_failure(kinds) in ("oracle", "read-set")
 
 
@@ -191,7 +203,7 @@ def test_any_dropped_key_of_a_workload_is_noticed(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     drop_key(monkeypatch, name)
-    failed = first_failure((WorkloadHistory, RuledHistory))
+    failed = first_failure((WorkloadHistory, RuledHistory, VolumeHistory))
     assert failed in ("oracle", "read-set", "index")
 
 

@@ -20,9 +20,10 @@ from sunk_sync.core.model.actions import (
 )
 from sunk_sync.core.model.calls import GateCall
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import Confirmed, Holding, Lost, Paused, Row, Source
+from sunk_sync.core.model.facts import Confirmed, Lost, Row, Source
 from sunk_sync.core.model.keys import CLUSTER, host_key
 from sunk_sync.core.model.names import DRAINED, MANAGER_MIRROR, MANAGER_RETIRE
+from sunk_sync.core.model.restraint import Holding, Paused
 from sunk_sync.core.model.verdict import Verdict
 from sunk_sync.core.policy import HELD_AGAIN_S, MINUTE_S, Breaker, Policy, drain_limit
 from tests.kit.build import POD, Core, deleted, marked, node, room, slurm_node, slurmd_pod

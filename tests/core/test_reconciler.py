@@ -9,9 +9,10 @@ from sunk_sync.core.decide import ConflictError, RuleError, decide
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import Bind, Drain, SubmitJob, Undrain
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import Holding, Lost
+from sunk_sync.core.model.facts import Lost
 from sunk_sync.core.model.job_identity import workload_id
 from sunk_sync.core.model.keys import CLUSTER, host_key, workload_key
+from sunk_sync.core.model.restraint import Holding
 from sunk_sync.core.model.verdict import Ruling
 from sunk_sync.core.reconciler import OUT_OF_SERVICE
 from sunk_sync.core.views.host import Host

@@ -205,7 +205,8 @@ class WorkloadSafety:
         live = self._live(pod.uid)
         host = self._graph.claims.host_of_node(pod.node_name)
         well = [one for one in live if "RUNNING" in one.state and host in ("", *one.slurm_nodes)]
-        if any(self._unbroken(job) for job in well):
+        unbound = "a member cannot be bound" in end.message
+        if any(self._unbroken(job, but_unbound=unbound) for job in well):
             raise HistoryError(f"end: {end} though a job of it runs: {well}")
         ended = [job for job in self._graph.jobs.rows() if pod.uid in uids(job)]
         was_read = (pod.uid, pod.job_id) in self._evidence.ended
@@ -225,8 +226,11 @@ class WorkloadSafety:
         ]
         return len(members) < (pod.gang.size or self._world.gang_sizes.get(pod.gang.name, 0))
 
-    def _unbroken(self, job: Job) -> bool:
-        """No member of the gang is gone, terminates, was refused its Node, or is elsewhere."""
+    def _unbroken(self, job: Job, *, but_unbound: bool) -> bool:
+        """No member of the gang is gone, terminates, was refused its Node, or is elsewhere.
+
+        `but_unbound`: each member is bound, too.
+        """
         pods = self._pods()
         members = [pods.get(uid) for uid in uids(job)]
         refused = self._graph.workloads.memory.bind_refusals
@@ -234,6 +238,7 @@ class WorkloadSafety:
             pod is not None
             and not pod.terminating
             and pod.uid not in refused
+            and bool(pod.node_name or not but_unbound)
             and self._graph.claims.host_of_node(pod.node_name) in ("", *job.slurm_nodes)
             for pod in members
         )

@@ -258,9 +258,9 @@ class WorkloadHistory(History):
         return super()._round()
 
     def _rests_s(self) -> Sequence[float]:
-        """Slurm may count more room than Kubernetes: jobs are tried there again after a pause."""
+        """Where Slurm counts more room than Kubernetes, a job is tried again after a pause."""
         histories = self.graph.workloads.memory.submissions.of.values()
-        again = any(history.given_up > 1 for history in histories)
+        again = any(history.given_up > 1 or history.hosts for history in histories)
         return super()._rests_s()[: 3 if again else 4]
 
     def _check_rest(self) -> None:

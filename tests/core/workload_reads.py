@@ -42,10 +42,10 @@ class WorkloadReads(ReadSet):
     def _unseen(self, ask: Callable[..., Any]) -> Callable[..., Any]:
         """Record no reads in it: it reads whole rows for a small part. The oracle guards it."""
 
-        def asked(*arguments: Any) -> Any:
+        def asked(*arguments: Any, **named: Any) -> Any:
             reads, self._log.reads = self._log.reads, None
             try:
-                return ask(*arguments)
+                return ask(*arguments, **named)
             finally:
                 self._log.reads = reads
 

@@ -41,6 +41,7 @@ from sunk_sync.core.model.facts import (
 from sunk_sync.core.model.lock_actions import Lock, Unlock
 from sunk_sync.core.model.names import DRAIN, MANAGER_RETIRE
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused
+from sunk_sync.core.model.volumes import VolumeRow
 from sunk_sync.slurm.write.precondition import Forbidden, NodeUpdate, plan
 from tests.kit.build import labels_of
 
@@ -107,7 +108,9 @@ class World:
             self._changed("slurmd_pods", row, gone=hidden)
         self.hidden = hidden
 
-    def _changed(self, source: Source, row: Node | SlurmdPod | Pod, *, gone: bool = False) -> None:
+    def _changed(
+        self, source: Source, row: Node | SlurmdPod | Pod | VolumeRow, *, gone: bool = False
+    ) -> None:
         """Count the change; the watch reports it if it works and the object is selected."""
         self.version += 1
         order = float(self.version)

@@ -35,6 +35,7 @@ from sunk_sync.core.model.node_set import NodeSet
 from sunk_sync.core.model.pod_spec import Gang, Offer, PodSpec
 from sunk_sync.core.model.user_policy import Namespace
 from sunk_sync.core.model.verdict import Decision, Verdict
+from sunk_sync.core.model.volumes import StorageClass, Volume, VolumeClaim
 from sunk_sync.core.policy import Policy
 from sunk_sync.core.reconciler import Reconciler
 
@@ -176,6 +177,9 @@ SOURCE_OF: dict[type, Source] = {
     Job: "jobs",
     NodeSet: "node_sets",
     Namespace: "namespaces",
+    VolumeClaim: "volume_claims",
+    Volume: "volumes",
+    StorageClass: "storage_classes",
 }
 
 

@@ -18,6 +18,7 @@ from tests.real.testbed.bed import SLURM_DEFAULT
 from tests.real.testbed.cache import CONTROLLERS, KUEUE, kueue
 from tests.real.testbed.controllers import Controllers
 from tests.real.testbed.kubelet import EXIT_CODE
+from tests.real.volumes import PROVISIONER, STORAGE_CLASSES, WAITS, Storage, storage_class
 from tests.real.workloads import Load
 
 STAGE_HOSTS = 4
@@ -61,6 +62,12 @@ def controllers(pods: ExampleStage) -> Iterator[Controllers]:
     with Controllers(pods.bed.kube) as started:
         started.start(*CONTROLLERS, *(KUEUE if kueue().built else ()))
         yield started
+
+
+@pytest.fixture(scope="module")
+def storage(pods: ExampleStage) -> Iterator[Storage]:
+    with Storage(pods.bed, namespace=NAMESPACE) as storage:
+        yield storage
 
 
 def test_a_job_has_a_slurm_job_for_each_pod_and_ignores_cancelled_ones(pods: ExampleStage) -> None:
@@ -124,31 +131,35 @@ def test_a_stateful_set_replaces_and_removes_its_pods_one_by_one(pods: ExampleSt
         assert left["cache-0"].uid == second["cache-0"].uid
 
 
-LATE_CLASS = {
-    "metadata": {"name": "late"},
-    "provisioner": "none.invalid/none",
-    "volumeBindingMode": "WaitForFirstConsumer",
-}
 CLAIM = """
   persistentVolumeClaimRetentionPolicy: {whenDeleted: Delete}
   volumeClaimTemplates:
     - metadata: {name: data}
       spec:
-        storageClassName: late
+        storageClassName: dynamic
         accessModes: [ReadWriteOnce]
         resources:
           requests: {storage: 1Gi}
   serviceName:"""
 
 
-@beside
-def test_nobody_chooses_a_node_for_a_volume_that_waits_for_one(pods: ExampleStage) -> None:
-    pods.bed.kube.rest.call("POST", "/apis/storage.k8s.io/v1/storageclasses", LATE_CLASS)
+def test_each_replica_of_a_stateful_set_runs_where_the_volume_of_its_claim_is_made_P8(
+    pods: ExampleStage, storage: Storage
+) -> None:
     with applied(pods, "statefulset", changed={"\n  serviceName:": CLAIM}) as example:
-        example.until_running(2)
-        claim = example.get("pvc/data-cache-0")
-        assert claim["status"]["phase"] == "Pending"
-        assert "volume.kubernetes.io/selected-node" not in str(claim["metadata"])
+        for name, load in example.until_running(2).items():
+            assert storage.nodes_of(f"data-{name}") == [load.node]
+
+
+def test_a_pod_runs_where_the_volume_of_its_claim_is_made_P8(
+    pods: ExampleStage, storage: Storage
+) -> None:
+    one = storage_class("local-disks", PROVISIONER, WAITS)
+    pods.bed.kube.rest.call("POST", STORAGE_CLASSES, one)
+    with applied(pods, "volume") as example:
+        (load,) = example.until_running(1).values()
+        assert storage.is_bound("dataset")
+        assert storage.nodes_of("dataset") == [load.node]
 
 
 def test_a_deployment_scales_rolls_out_and_replaces_a_cancelled_pod(pods: ExampleStage) -> None:

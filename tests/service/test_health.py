@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from sunk_sync.core.model.facts import GetResult, Lost
+from sunk_sync.core.model.facts import SOURCES, GetResult, Lost
 from sunk_sync.service.health import Health
 from tests.kit.build import (
     Core,
@@ -63,6 +63,19 @@ def test_an_outage_of_slurm_degrades_a_ready_service_F4() -> None:
     assert ready
     degraded = ("degraded", "cannot be read: down; 1 rows as last seen")
     assert checks_of(health_of(core))["slurm"] == degraded
+
+
+def test_volumes_that_cannot_be_read_degrade_a_ready_service_once_a_pod_has_a_claim_P8() -> None:
+    """No Pod without a claim needs them."""
+    core = Core(listed=False)
+    for source in SOURCES:
+        core.see(*listing(source))
+    assert "kubernetes: claims" not in checks_of(health_of(core))
+    core.see(pod("p1", volume_claims=("data",)), Lost("volumes", "forbidden"))
+    said = checks_of(health_of(core))
+    assert said["kubernetes: volumes"] == ("degraded", "not listed yet: forbidden")
+    assert said["kubernetes: claims"][0] == said["kubernetes: storage classes"][0] == "degraded"
+    assert health_of(core).ready()[0]
 
 
 def test_a_wrong_selector_is_degraded_S20() -> None:

@@ -7,7 +7,8 @@ from typing import Any, cast
 import pytest
 import structlog
 
-from sunk_sync.core.model.facts import News, Paused
+from sunk_sync.core.model.facts import News
+from sunk_sync.core.model.restraint import Paused
 from sunk_sync.server.operators import PauseOrder, PauseState, Problem
 from sunk_sync.service.pausing import Pause, Pausing, annotation, read_annotation
 from sunk_sync.telemetry.telemetry import Telemetry

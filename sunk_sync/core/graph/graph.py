@@ -4,7 +4,7 @@ This is the only mutable state of the core. `observe` takes facts in and marks k
 read `host`, `workload` and `cluster`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from sunk_sync.core.graph.host_edges import HostEdges
 from sunk_sync.core.graph.host_snapshot import HostSnapshots
 from sunk_sync.core.graph.keys import Keys
+from sunk_sync.core.graph.volume_edges import VolumeEdges
 from sunk_sync.core.model.calls import CallEnded, GateCall, LockCall, StopCall
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
@@ -20,7 +21,6 @@ from sunk_sync.core.model.facts import (
     Contradicted,
     Deleted,
     GetResult,
-    Holding,
     Job,
     ListingEnded,
     ListingStarted,
@@ -28,7 +28,6 @@ from sunk_sync.core.model.facts import (
     News,
     Node,
     Observed,
-    Paused,
     Placed,
     Pod,
     Reference,
@@ -43,6 +42,7 @@ from sunk_sync.core.model.keys import CLUSTER, Key, host_key, workload_key
 from sunk_sync.core.model.node_lock import NodePods
 from sunk_sync.core.model.node_set import NodeSet
 from sunk_sync.core.model.node_set_answers import NodeSetAnswer
+from sunk_sync.core.model.restraint import Holding, Paused
 from sunk_sync.core.model.topology_file import TopologyReport
 from sunk_sync.core.model.user_policy import Namespace
 from sunk_sync.core.model.volumes import StorageClass, Volume, VolumeClaim
@@ -101,11 +101,15 @@ class Graph:
         self.host_snapshots = HostSnapshots(self.workloads, self.node_set_snapshots)
         self.workload_snapshots = WorkloadSnapshots(self.workloads)
         self._workload_edges = WorkloadEdges(self.workloads, self.workload_snapshots)
-        node_sets = self.node_sets.node_sets
-        self.keys = Keys(self.workloads, self._workload_edges, node_sets)
+        self.keys = Keys(self.workloads, self._workload_edges, self.node_sets.node_sets)
         edges = HostEdges(self.workloads, self._workload_edges, self.keys, self.node_sets)
         self._host_edges = edges
-        self._kinds: dict[type[Row], RowKind] = {
+        self._kinds = self._kinds_of_rows(tables)
+        """By exact class: isinstance takes five times as long to reject a Struct."""
+
+    def _kinds_of_rows(self, tables: Mapping[Source, Table[Any]]) -> dict[type[Row], RowKind]:
+        edges, volumes = self._host_edges, VolumeEdges(self.workloads.volumes, self.keys)
+        return {
             Job: RowKind("jobs", self.jobs, attrgetter("job_id"), self._job_changed),
             Pod: RowKind("pods", self.pods, _key_of_pod, self._pod_changed),
             SlurmdPod: RowKind(
@@ -113,19 +117,18 @@ class Graph:
             ),
             Node: RowKind("nodes", self.nodes, _name_of, edges.node_changed),
             SlurmNode: RowKind("slurm_nodes", self.slurm_nodes, _name_of, edges.slurm_node_changed),
-            NodeSet: RowKind("node_sets", node_sets, _key_of_pod, edges.node_set_changed),
+            NodeSet: RowKind("node_sets", tables["node_sets"], _key_of_pod, edges.node_set_changed),
             Namespace: RowKind(
                 "namespaces", tables["namespaces"], _name_of, self._namespace_changed
             ),
             VolumeClaim: RowKind(
-                "volume_claims", tables["volume_claims"], _key_of_pod, self._claim_changed
+                "volume_claims", tables["volume_claims"], _key_of_pod, volumes.claim_changed
             ),
-            Volume: RowKind("volumes", tables["volumes"], _name_of, self._volume_changed),
+            Volume: RowKind("volumes", tables["volumes"], _name_of, volumes.volume_changed),
             StorageClass: RowKind(
-                "storage_classes", tables["storage_classes"], _name_of, self._class_changed
+                "storage_classes", tables["storage_classes"], _name_of, volumes.class_changed
             ),
         }
-        """By exact class: isinstance takes five times as long to reject a Struct."""
 
     @property
     def configuration(self) -> Configuration:
@@ -417,24 +420,6 @@ class Graph:
         row = after or before
         if row is not None and self.sources.tables["namespaces"].listed:
             self.keys.mark_each(self._workload_edges.namespace_changed(row.name))
-
-    def _claim_changed(
-        self, before: VolumeClaim | None, after: VolumeClaim | None, *_: object
-    ) -> None:
-        self._mark_workloads(self.workloads.volumes.claim_changed(before, after))
-        if any(one is not None and one.selected_for for one in (before, after)):
-            self.keys.mark(CLUSTER)
-
-    def _volume_changed(self, before: Volume | None, after: Volume | None, *_: object) -> None:
-        self._mark_workloads(self.workloads.volumes.volume_changed(before, after))
-
-    def _class_changed(
-        self, before: StorageClass | None, after: StorageClass | None, *_: object
-    ) -> None:
-        self._mark_workloads(self.workloads.volumes.class_changed(before, after))
-
-    def _mark_workloads(self, keys: Iterable[str]) -> None:
-        self.keys.mark_each(map(workload_key, keys))
 
     def _job_changed(self, before: Job | None, after: Job | None, now: float, *_: object) -> None:
         self.keys.mark_each(self._workload_edges.job_changed(before, after, now=now))

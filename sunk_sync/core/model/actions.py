@@ -31,6 +31,7 @@ from sunk_sync.core.model.pod_spec import PodSpec
 from sunk_sync.core.model.topology_file import AnswerTopology
 from sunk_sync.core.model.traits import Target, Traits
 from sunk_sync.core.model.volume_actions import (
+    GetProvisioning,
     ReserveVolume,
     SelectNode,
     UnselectNode,
@@ -363,4 +364,5 @@ TRAITS: dict[type, Traits] = {
     ReserveVolume: Traits(_on_object("claim"), urgency=1),
     SelectNode: Traits(_on_object("node"), urgency=1),
     UnselectNode: Traits(_on_object("node"), lifts=True),
+    GetProvisioning: Traits(_on_object("provisioning"), urgency=1, reads=True),
 }

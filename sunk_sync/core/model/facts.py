@@ -15,9 +15,10 @@ from sunk_sync.core.model.node_lock import LockState, NodePods
 from sunk_sync.core.model.node_set import NodeSet, Stamp
 from sunk_sync.core.model.node_set_answers import NodeSetAnswer
 from sunk_sync.core.model.pod_spec import NO_OFFER, Gang, Offer, PodSpec
+from sunk_sync.core.model.restraint import Holding, Paused
 from sunk_sync.core.model.topology_file import TopologyReport
 from sunk_sync.core.model.user_policy import Namespace, UserPolicy
-from sunk_sync.core.model.volumes import Volume, VolumeClaim, VolumeRow
+from sunk_sync.core.model.volumes import ProvisionerSaid, Volume, VolumeClaim, VolumeRow
 
 Source = Literal[
     "nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs", "other_pods", "node_sets", "namespaces",
@@ -390,30 +391,11 @@ class GetResult(Struct, frozen=True, gc=False):
     """Of a Pod: its Node, and its resourceVersion."""
 
 
-class Holding(Struct, frozen=True, gc=False):
-    """The number of drains that the breaker holds, for an absence or NotReady (S19)."""
-
-    count: int
-    since_s: float
-    ends: int = 0
-    """The number of workloads whose end it holds, for a failed node or a missing job (P31)."""
-    ends_since_s: float = 0.0
-    pods: tuple[str, ...] = ()
-    """Of those in `count`: Pods of NodeSets whose records vanished, as `namespace/name` (N5)."""
-
-
-class Paused(Struct, frozen=True, gc=False):
-    """An operator stopped all writes, or lets them go on. Source: annotation of the Lease."""
-
-    why: str
-    """`paused until …: …`; empty: not paused."""
-
-
 News = (
     Observed | WriteEcho | Deleted | ListingStarted | ListingEnded | Confirmed | Lost | GetResult
     | Holding | GateCall | StopCall | CallEnded | JobNotice | Attempt | SubmitRefused | BindRefused
     | BindTried | Placed | Contradicted | GangSize | Taken | PolicyRead | LockCall | NodePods
-    | NodeSetAnswer | Paused | TopologyReport
+    | NodeSetAnswer | Paused | TopologyReport | ProvisionerSaid
 )  # fmt: skip
 
 Tell = Callable[[Sequence[News]], Awaitable[None]]

@@ -28,4 +28,13 @@ class UnselectNode(Struct, frozen=True, gc=False):
     owner: str
 
 
-VolumeAction = ReserveVolume | SelectNode | UnselectNode
+class GetProvisioning(Struct, frozen=True, gc=False):
+    """Read what the provisioner of a claim says; the answer is a ProvisionerSaid."""
+
+    reference: Reference
+    after_s: float
+    """Time of the last answer, or 0: it makes this read differ from the last one."""
+
+
+VolumeWrite = ReserveVolume | SelectNode | UnselectNode
+VolumeAction = VolumeWrite | GetProvisioning

@@ -70,4 +70,14 @@ class StorageClass(Struct, frozen=True, kw_only=True, gc=False):
     """Nodes for which it makes volumes; None: all."""
 
 
+class ProvisionerSaid(Struct, frozen=True, gc=False):
+    """The latest Event of a claim about a volume that could not be made."""
+
+    uid: str
+    """Of the claim."""
+    words: str
+    """Empty: there is none, or it could not be read."""
+    asked_s: float
+
+
 VolumeRow = VolumeClaim | Volume | StorageClass

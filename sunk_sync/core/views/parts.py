@@ -4,7 +4,8 @@ import math
 
 from msgspec import Struct
 
-from sunk_sync.core.model.facts import Holding, Node, Pod, Source
+from sunk_sync.core.model.facts import Node, Pod, Source
+from sunk_sync.core.model.restraint import Holding
 from sunk_sync.core.model.topology_file import UNKNOWN, TopologyReport, TopologyState
 from sunk_sync.core.model.volumes import VolumeClaim
 from sunk_sync.core.translate.node_fit import Amounts

@@ -1,5 +1,7 @@
 """When sunk-sync gives up a live job although its Pods live (P12, P18-P20)."""
 
+import math
+
 from sunk_sync.core.model.facts import Job
 from sunk_sync.core.translate.job_spec import can_update
 from sunk_sync.core.translate.job_states import is_running, is_waiting
@@ -41,13 +43,21 @@ def _why_in_its_state(workload: Workload, live: LiveJob) -> str:
     return why_unfit(live, workload.members) or workload.volumes.failed
 
 
-def why_late(workload: Workload, *, timeout_s: float, now: float) -> str:
-    """Return which claim got no volume in time, so that the job holds its hosts for nothing."""
-    for one in workload.volumes.wanted:
-        if one.since_s is not None and now >= one.since_s + timeout_s:
-            where = f"on Node {one.node_name} within {timeout_s:g} s"
-            return f'claim "{one.claim.name}" got no volume {where}'
-    return ""
+def why_late(workload: Workload, *, timeout_s: float, now: float) -> tuple[str, float]:
+    """Return which claim got no volume in time, or empty; and until when the next one has time.
+
+    Its job holds its hosts for nothing.
+    """
+    wanted = workload.volumes.wanted
+    if not wanted:
+        return "", -math.inf
+    first = min(wanted, key=lambda one: one.since_s)
+    late_s = first.since_s + timeout_s
+    if now < late_s:
+        return "", late_s
+    where = f"on Node {first.node_name} within {timeout_s:g} s"
+    why = f'claim "{first.claim.name}" got no volume {where}'
+    return (f"{why}: {first.said}" if first.said else why), late_s
 
 
 def _why_edited(workload: Workload, job: Job) -> str:

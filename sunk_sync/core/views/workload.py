@@ -143,10 +143,17 @@ class WantedVolume(Struct, frozen=True, gc=False):
     node_name: str
     volume: Volume | None
     """None: its provisioner makes one."""
-    since_s: float | None
-    """Since when the job runs and the claim waits for others; None: sunk-sync has to write."""
+    since_s: float
+    """When this process last saw the job, the claim or the volume change; infinite: nobody has
+    written to them for this Node."""
     owner: str
     """What the claim notes about the job."""
+    said: str = ""
+    """Why its provisioner makes no volume, in its words."""
+    asked_s: float = 0.0
+    """When sunk-sync last read these words; 0: never."""
+    is_given_up: bool = False
+    """The provisioner took the Node off the claim: its words are read first."""
 
 
 class VolumeNeeds(Struct, frozen=True, gc=False):

@@ -26,6 +26,7 @@ from sunk_sync.core.model.keys import (
 )
 from sunk_sync.core.model.pod_spec import Gang
 from sunk_sync.core.model.user_policy import UserPolicy
+from sunk_sync.core.model.volumes import ProvisionerSaid
 from sunk_sync.core.tables.last_seen import node_place
 from sunk_sync.core.translate.job_states import has_passed_prolog, is_live, is_waiting
 from sunk_sync.core.workloads.changes import (
@@ -44,7 +45,8 @@ from sunk_sync.core.workloads.workloads import Workloads
 
 MemoryFact = (
     Attempt | SubmitRefused | BindRefused | BindTried | GangSize | JobNotice | Taken | PolicyRead
-)
+    | ProvisionerSaid
+)  # fmt: skip
 
 
 class WorkloadEdges:
@@ -61,8 +63,7 @@ class WorkloadEdges:
         self._hosts = workloads.hosts
         self._calls = workloads.calls
         self._snapshots = snapshots
-        self._neighbours = workloads.neighbours
-        self._volumes = workloads.volumes
+        self._neighbours, self._volumes = workloads.neighbours, workloads.volumes
         self._listed_jobs = ListedJobs(workloads)
 
     def pod_changed(
@@ -91,8 +92,7 @@ class WorkloadEdges:
         nodes = {row.node_name for row in rows if row.node_name}
         self._residents.forget_asked(nodes)
         keys = set(map(workload_key, workloads)) | self._review(workloads)
-        keys.update(map(workload_key, self._neighbours.pod_changed(before, after, keys=workloads)))
-        keys.update(map(workload_key, self._volumes.pod_changed(before, after)))
+        keys |= self._beside(before, after, keys=workloads)
         for row in rows:
             jobs = self._index.jobs_of_uid.get(row.uid, ())
             keys = keys.union(*[self._awaited(self._jobs.entries[one].row) for one in jobs])
@@ -102,8 +102,7 @@ class WorkloadEdges:
         """Handle a Pod that keeps its workload and its Node, so no index changes."""
         self._index.put_pod(after)
         own = self._index.key_of_uid[after.uid]
-        neighbours = self._neighbours.pod_changed(before, after, keys=(own,))
-        beside = set(map(workload_key, neighbours | self._volumes.pod_changed(before, after)))
+        beside = self._beside(before, after, keys=(own,))
         same = same_for_others(before, after)
         if same and before.terminating == after.terminating and before.gated == after.gated:
             return beside | {workload_key(own)}
@@ -112,6 +111,11 @@ class WorkloadEdges:
         if same and after.node_name not in self._residents.nodes_asked:
             return keys
         return keys | self._touch_node(after.node_name)
+
+    def _beside(self, before: Pod | None, after: Pod | None, *, keys: Iterable[str]) -> set[Key]:
+        """Return workloads that mind where the Pod stands, or share a claim with it."""
+        mind = self._neighbours.pod_changed(before, after, keys=keys)
+        return set(map(workload_key, mind | self._volumes.pod_changed(before, after)))
 
     def job_changed(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
         """Return the keys that read this job: its workload, and those at its hosts."""
@@ -226,11 +230,8 @@ class WorkloadEdges:
                 if word.kind == "update":
                     return self._keys_of_id(word.workload) | self._forgotten(forgotten)
                 return self._sent_without_job(word.workload, now=now) | self._forgotten(forgotten)
-            case BindRefused() if word.uid in index.key_of_uid:
-                memory.bind_refusals[word.uid] = word
-                return {workload_key(index.key_of_uid[word.uid])}
-            case BindTried() if word.uid in index.key_of_uid:
-                memory.note_try(word)
+            case BindRefused() | BindTried() if word.uid in index.key_of_uid:
+                memory.note_binding(word)
                 return {workload_key(index.key_of_uid[word.uid])}
             case GangSize():
                 key = gang_key(word.namespace, Gang(word.kind, word.name))
@@ -243,6 +244,8 @@ class WorkloadEdges:
                 return set(map(workload_key, index.keys_of_job(word.job_id)))
             case Taken():
                 return self._taken_changed(word)
+            case ProvisionerSaid():
+                return set(map(workload_key, self._volumes.provisioner_said(word)))
             case PolicyRead() if word.policy != self._all.configuration.namespace_rules:
                 return self._policy_changed(word.policy)
             case _:
@@ -434,8 +437,5 @@ class WorkloadEdges:
 
     def _since_crowded(self, crowded: bool) -> set[Key]:
         """The crowd began or ended: return workloads without a job, which may try P11a."""
-        return (
-            set(map(workload_key, self._lists.unplaced))
-            if crowded != self._lists.is_crowded()
-            else set()
-        )
+        same = crowded == self._lists.is_crowded()
+        return set() if same else set(map(workload_key, self._lists.unplaced))

@@ -131,12 +131,18 @@ class WorkloadMemory:
         ids = (key, *self.gang_ids.get(key, ()))
         return [self.attempts[one][0] for one in ids if one in self.attempts]
 
-    def note_try(self, tried: BindTried) -> None:
-        """Note a binding without an answer: it and earlier ones may have succeeded."""
-        before = self.binds_tried.get(tried.uid)
+    def note_binding(self, word: BindRefused | BindTried) -> None:
+        """Note a binding that was refused, or one without an answer.
+
+        The latter and earlier ones may have succeeded.
+        """
+        if isinstance(word, BindRefused):
+            self.bind_refusals[word.uid] = word
+            return
+        before = self.binds_tried.get(word.uid)
         others = before.job_ids if before is not None else ()
-        job_ids = tuple(dict.fromkeys((*others, tried.job_id)))
-        self.binds_tried[tried.uid] = Tried(tried.uid, job_ids, tried.given_up_s)
+        job_ids = tuple(dict.fromkeys((*others, word.job_id)))
+        self.binds_tried[word.uid] = Tried(word.uid, job_ids, word.given_up_s)
 
     def settle_bind(self, tried: Tried, get_result: GetResult) -> None:
         """Settle the bindings of a Pod read as gone, or as unbound when none can arrive any more.

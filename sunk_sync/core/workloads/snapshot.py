@@ -101,7 +101,7 @@ class WorkloadSnapshots:
             submission=self._submission(key, workload),
             history=self._history(key) if unplaced else NO_HISTORY,
             calls=self._calls_of(ids, job),
-            volumes=self._volume_needs(members, live_job),
+            volumes=self._volume_needs(members, live_job, chosen),
             stuck=self._stuck(members.bound),
             lost=self._residents.is_lost(key),
             gate=self._all.gate(),
@@ -206,13 +206,15 @@ class WorkloadSnapshots:
         killed_s = self._calls.until_s.get(job.job_id) if job is not None else None
         return NO_CALLS if not stops and killed_s is None else Calls(stops, killed_s)
 
-    def _volume_needs(self, members: Members, live: LiveJob | None) -> VolumeNeeds:
+    def _volume_needs(
+        self, members: Members, live: LiveJob | None, chosen: Entry[Job] | None
+    ) -> VolumeNeeds:
         if not self._volumes.is_user(members.unbound):
             return NO_VOLUMES
         if live is None:
             return self._volumes.needs(members.unbound, live=None, places=())
         places = [one.node for one in free_placements(live, members) if one.node is not None]
-        return self._volumes.needs(members.unbound, live=live.job, places=places)
+        return self._volumes.needs(members.unbound, live=chosen, places=places)
 
     def _request(self, members: Members) -> JobRequest:
         if members.missing or not members.pods:

@@ -1,13 +1,24 @@
 """Volumes of Pods: what each claim needs, where it can be had, and whom a change concerns."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from sunk_sync.core.model.facts import Job, Node, Pod, Source
 from sunk_sync.core.model.pod_spec import Requirement
-from sunk_sync.core.model.volumes import ONE_NODE, ONE_POD, StorageClass, Volume, VolumeClaim
+from sunk_sync.core.model.volumes import (
+    ONE_NODE,
+    ONE_POD,
+    ProvisionerSaid,
+    StorageClass,
+    Volume,
+    VolumeClaim,
+)
 from sunk_sync.core.tables.claims import pod_key
+from sunk_sync.core.tables.entries import Entry
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.fences import Fence, Fences, fences_within
 from sunk_sync.core.translate.job_states import is_live, is_running
@@ -25,8 +36,11 @@ from sunk_sync.core.views.parts import Selection
 from sunk_sync.core.views.workload import NO_VOLUMES, VolumeNeeds, WantedVolume
 from sunk_sync.core.workloads.index import WorkloadIndex
 
+UNREAD: Final = "its claims, volumes and classes of storage are not read yet"
 SELECTIONS_MAX: Final = 100
 """Stale selections that the cluster's view names at a time."""
+
+NOTHING_SAID: Final = ProvisionerSaid("", "", 0.0)
 
 Wish = tuple[str, bool, int, tuple[str, ...], tuple[Requirement, ...]]
 """What decides which free volumes a claim can take."""
@@ -58,6 +72,8 @@ class VolumeIndex:
         """Claim → volume that names it."""
         self._selected: dict[str, str] = {}
         """Claim → mark of the job on whose host sunk-sync selected its Node."""
+        self.said: dict[str, ProvisionerSaid] = {}
+        """UID of a claim → what its provisioner said; kept while the claim has no volume."""
         self._fences: dict[Wish, Fences] = {}
         """Where a volume can be had for such a claim; cleared when volumes or classes change."""
 
@@ -101,6 +117,8 @@ class VolumeIndex:
             self._open[before.storage_class].discard(path)
             self._named[before.volume].discard(path)
             self._selected.pop(path, None)
+            if after is None or after.bound:
+                self.said.pop(before.uid, None)
         if after is not None:
             path = claim_path(after)
             if not after.volume:
@@ -110,6 +128,16 @@ class VolumeIndex:
             if after.selected_for.startswith(self._owner):
                 self._selected[path] = after.selected_for
         return self._users_of(claim_path(one) for one in (before, after) if one is not None)
+
+    def provisioner_said(self, said: ProvisionerSaid) -> set[str]:
+        paths = [path for path in self._selected if self._uid_of(path) == said.uid]
+        if paths:
+            self.said[said.uid] = said
+        return self._users_of(paths)
+
+    def _uid_of(self, path: str) -> str:
+        claim = self._claims.get(path)
+        return claim.uid if claim is not None else ""
 
     def volume_changed(self, before: Volume | None, after: Volume | None) -> set[str]:
         paths: set[str] = set()
@@ -150,6 +178,8 @@ class VolumeIndex:
 
     def fences(self, pods: Sequence[Pod]) -> Fences:
         """Return where volumes let these Pods go; nothing if a problem must be solved first."""
+        if self._unread():
+            return ()
         return tuple(
             fence
             for pod in pods
@@ -207,7 +237,7 @@ class VolumeIndex:
         return [volume for volume in free if can_take(claim, volume)]
 
     def needs(
-        self, pods: Sequence[Pod], *, live: Job | None, places: Sequence[Node]
+        self, pods: Sequence[Pod], *, live: Entry[Job] | None, places: Sequence[Node]
     ) -> VolumeNeeds:
         """Return what the claims of these unbound Pods need.
 
@@ -216,21 +246,20 @@ class VolumeIndex:
         unread = self._unread()
         if unread:
             return VolumeNeeds(waits=unread)
-        mark = self.mark_of(live.job_id) if live is not None else ""
+        mark = self.mark_of(live.row.job_id) if live is not None else ""
         named = [(pod, name) for pod in pods for name in pod.volume_claims]
         problem = next(filter(None, (self._problem(pod, name) for pod, name in named)), "")
         for_others = (self._made_for_another(pod, name, mark) for pod, name in named)
         waits = problem or next(filter(None, for_others), "")
-        if live is None or not is_running(live):
+        if live is None or not is_running(live.row):
             return VolumeNeeds(waits=waits)
         if waits:
             return VolumeNeeds(waits=waits, failed=problem)
-        return self._wanted(zip(pods, places, strict=False), mark)
+        return self._wanted(zip(pods, places, strict=False), live, mark=mark)
 
     def _unread(self) -> str:
         tables: tuple[Table[Any], ...] = (self._claims, self._volumes, self._classes)
-        unread = next((table for table in tables if not table.listed), None)
-        return f"its volumes are not read yet: {unread.why}" if unread is not None else ""
+        return "" if all(table.listed for table in tables) else UNREAD
 
     def _problem(self, pod: Pod, name: str) -> str:
         """Return why the Pod can run nowhere because of this claim, in kube-scheduler's words."""
@@ -260,43 +289,55 @@ class VolumeIndex:
         job_id = claim.selected_for.rpartition("/")[2]
         return f'persistentvolumeclaim "{name}" gets its volume where Slurm job {job_id} runs'
 
-    def _wanted(self, placed: Iterable[tuple[Pod, Node]], mark: str) -> VolumeNeeds:
-        wanted: list[WantedVolume] = []
+    def _wanted(
+        self, placed: Iterable[tuple[Pod, Node]], live: Entry[Job], *, mark: str
+    ) -> VolumeNeeds:
+        """Of a gang that shares a claim, the Node of the first Pod gets its volume."""
+        wanted: dict[str, WantedVolume] = {}
         taken: set[str] = set()
         for pod, node in placed:
-            for claim in filter(None, map(self._claims.get, _paths(pod))):
-                if claim.bound:
+            for path in _paths(pod):
+                claim = self._claims.get(path)
+                if claim is None or claim.bound or path in wanted:
                     continue
                 one = self._choice(claim, node, mark=mark, taken=taken)
                 if isinstance(one, str):
                     return VolumeNeeds(failed=one)
-                wanted.append(one)
+                wanted[path] = replace(one, since_s=max(one.since_s, live.changed_s))
                 taken.update([one.volume.name] if one.volume is not None else ())
-        return VolumeNeeds(wanted=tuple(wanted)) if wanted else NO_VOLUMES
-
-    def _changed_s(self, mark: str) -> float:
-        """Return when the job changed last: its time for a volume does not begin before it runs."""
-        return self._jobs.entries[mark.removeprefix(self._owner)].changed_s
+        return VolumeNeeds(wanted=tuple(wanted.values())) if wanted else NO_VOLUMES
 
     def _choice(
         self, claim: VolumeClaim, node: Node, *, mark: str, taken: set[str]
     ) -> WantedVolume | str:
         """Return the volume for a claim on this Node, or why there is none."""
-        since_s = max(self._claims.entries[claim_path(claim)].changed_s, self._changed_s(mark))
+        since_s = self._claims.entries[claim_path(claim)].changed_s
         volume = self._volume_of(claim)
         if volume is not None:
             since_s = max(since_s, self._volumes.entries[volume.name].changed_s)
             return WantedVolume(claim, node.name, volume, since_s, mark)
+        said = self.said.get(claim.uid, NOTHING_SAID)
         if claim.selected_for == mark and not claim.selected_node:
-            return f'the provisioner of claim "{claim.name}" makes no volume on Node {node.name}'
+            return self._given_up(claim, node, WantedVolume(
+                claim, node.name, None, since_s, mark, said.words, said.asked_s, is_given_up=True
+            ))  # fmt: skip
         if not claim.selected_node:
             volume = choose(self._candidates(claim), node, taken=taken)
             if volume is not None:
-                return WantedVolume(claim, node.name, volume, None, mark)
+                return WantedVolume(claim, node.name, volume, math.inf, mark)
         storage_class = self._classes.get(claim.storage_class)
         if storage_class is None or not storage_class.provisions:
             return f'no free volume for claim "{claim.name}" on Node {node.name}'
-        return WantedVolume(claim, node.name, None, since_s if claim.selected_node else None, mark)
+        if claim.selected_node != node.name:
+            since_s = math.inf
+        return WantedVolume(claim, node.name, None, since_s, mark, said.words, said.asked_s)
+
+    def _given_up(self, claim: VolumeClaim, node: Node, one: WantedVolume) -> WantedVolume | str:
+        """The provisioner gave up: its words are read before the job goes."""
+        if one.asked_s <= one.since_s:
+            return one
+        why = f'the provisioner of claim "{claim.name}" makes no volume on Node {node.name}'
+        return f"{why}: {one.said}" if one.said else why
 
     # Selections that nobody needs any more
 

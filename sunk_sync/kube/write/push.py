@@ -89,7 +89,7 @@ class KubePush:
         self._events = EventPush(client, clock=clock, wall_clock=wall_clock)
         self._node_sets = NodeSetPush(client, clock=clock, wall_clock=wall_clock)
         self._locks = LockPush(client, clock=clock, nodes=nodes)
-        self._volumes = VolumePush(client)
+        self._volumes = VolumePush(client, clock=clock)
         self._workload = WorkloadPush(client, wall_clock=wall_clock, clock=clock)
 
     async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:

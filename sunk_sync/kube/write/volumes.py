@@ -1,5 +1,6 @@
 """Actions on volumes: read the object, and change it only as it was read."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -10,12 +11,14 @@ from sunk_sync.core.model.actions import Action
 from sunk_sync.core.model.facts import Observed
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.model.volume_actions import (
+    GetProvisioning,
     ReserveVolume,
     SelectNode,
     UnselectNode,
     VolumeAction,
+    VolumeWrite,
 )
-from sunk_sync.core.model.volumes import Volume, VolumeClaim
+from sunk_sync.core.model.volumes import ProvisionerSaid, Volume, VolumeClaim
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.client import Caller, Request
 from sunk_sync.kube.decode.source_decoder import (
@@ -28,6 +31,26 @@ from sunk_sync.kube.write.apply import MERGE, path_of
 from sunk_sync.kube.write.outcomes import failed, is_gone
 
 CLAIM_KIND: Final = "PersistentVolumeClaim"
+FAILED: Final = "ProvisioningFailed"
+"""Reason of the Events of provisioners, as sig-storage's library names it."""
+WORDS_MAX: Final = 300
+CONFLICT: Final = 409
+TRIES: Final = 3
+"""Kubernetes writes to claims and volumes at the same time; a write that crosses one is repeated
+on the object as it is then."""
+
+
+class _Event(Struct, frozen=True, rename="camel"):
+    message: str = ""
+    last_timestamp: str | None = None
+    event_time: str | None = None
+
+
+class _Events(Struct, frozen=True):
+    items: list[_Event] = []
+
+
+_decode_events = msgspec.json.Decoder(_Events).decode
 
 
 class Change(Struct, frozen=True):
@@ -41,10 +64,24 @@ class Change(Struct, frozen=True):
 class VolumePush:
     """Performs actions on claims and volumes. Never raises."""
 
-    def __init__(self, client: Caller) -> None:
+    def __init__(self, client: Caller, *, clock: Callable[[], float]) -> None:
         self._client = client
+        self._clock = clock
 
     async def push(self, action: VolumeAction) -> Outcome:
+        if isinstance(action, GetProvisioning):
+            return await self._ask(action)
+        tries = 1
+        outcome = await self._try(action)
+        while isinstance(outcome, KubeError) and tries < TRIES:
+            outcome = await self._try(action)
+            tries += 1
+        if isinstance(outcome, KubeError):
+            return Unsure(action, f"{action.reference.path} changes too often: {outcome.why}")
+        return outcome
+
+    async def _try(self, action: VolumeWrite) -> Outcome | KubeError:
+        """Read and write once; KubeError: somebody wrote in between."""
         decoder: SourceDecoder[Any] = (
             VOLUMES if isinstance(action, ReserveVolume) else VOLUME_CLAIMS
         )
@@ -65,12 +102,12 @@ class VolumePush:
 
     async def _patch(
         self,
-        action: VolumeAction,
+        action: VolumeWrite,
         body: dict[str, Any],
         *,
         decoder: SourceDecoder[Any],
         read: Observed,
-    ) -> Outcome:
+    ) -> Outcome | KubeError:
         metadata = body.setdefault("metadata", {})
         metadata["resourceVersion"] = str(int(read.order))
         metadata["uid"] = action.reference.uid
@@ -83,8 +120,27 @@ class VolumePush:
         )
         answer = await self._client.call(request, decoder.object)
         if isinstance(answer, KubeError):
-            return failed(action, answer, request=request)
+            is_late = answer.status == CONFLICT
+            return answer if is_late else failed(action, answer, request=request)
         return Done(action, (answer,) if isinstance(answer, Observed) else ())
+
+    async def _ask(self, action: GetProvisioning) -> Outcome:
+        """Read the newest Event of the claim that says why there is no volume."""
+        asked_s, of = self._clock(), action.reference
+        fields = f"involvedObject.uid={of.uid},reason={FAILED}"
+        request = Request(
+            path=f"/api/v1/namespaces/{of.namespace}/events", query=(("fieldSelector", fields),)
+        )
+        answer = await self._client.call(request, _decode_events)
+        if isinstance(answer, KubeError):
+            return Done(action, (ProvisionerSaid(of.uid, "", asked_s),), why=answer.why)
+        newest = max(answer.items, key=_time_of, default=None)
+        words = " ".join(newest.message.split()) if newest is not None else ""
+        return Done(action, (ProvisionerSaid(of.uid, words[:WORDS_MAX], asked_s),))
+
+
+def _time_of(event: _Event) -> str:
+    return event.last_timestamp or event.event_time or ""
 
 
 def _gone(action: Action) -> Outcome:
@@ -94,7 +150,7 @@ def _gone(action: Action) -> Outcome:
     return Refused(action, f"{action.reference.path} is gone", missing=True)
 
 
-def _change(action: VolumeAction, read: Observed) -> Change:
+def _change(action: VolumeWrite, read: Observed) -> Change:
     row = read.row
     match action:
         case ReserveVolume():

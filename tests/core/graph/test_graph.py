@@ -10,7 +10,6 @@ from sunk_sync.core.model.facts import (
     Confirmed,
     Deleted,
     GetResult,
-    Holding,
     ListingEnded,
     ListingStarted,
     Lost,
@@ -20,6 +19,7 @@ from sunk_sync.core.model.facts import (
 )
 from sunk_sync.core.model.keys import CLUSTER, host_key, workload_key
 from sunk_sync.core.model.names import MANAGER_MIRROR
+from sunk_sync.core.model.restraint import Holding
 from sunk_sync.core.workloads.memory import KEPT_S
 from tests.core.checks import check_oracle
 from tests.kit.build import (

@@ -11,7 +11,6 @@ from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.event_kinds import EVENT_DRAINS_HELD, EVENT_SELECTOR
 from sunk_sync.core.model.facts import (
     Contradicted,
-    Holding,
     ListingEnded,
     ListingStarted,
     Node,
@@ -25,6 +24,7 @@ from sunk_sync.core.model.facts import (
     reference_of,
 )
 from sunk_sync.core.model.keys import CLUSTER
+from sunk_sync.core.model.restraint import Holding
 from sunk_sync.core.model.verdict import QUIET
 from sunk_sync.core.rules.cluster.hold import hold
 from sunk_sync.core.rules.cluster.relist import relist

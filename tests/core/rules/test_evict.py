@@ -8,8 +8,9 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import EndPod, RecordEvent, Relist
 from sunk_sync.core.model.event_kinds import EVENT_END_HELD, EVENT_LOST_JOB
-from sunk_sync.core.model.facts import Attempt, Holding, Job, Pod, reference_of
+from sunk_sync.core.model.facts import Attempt, Job, Pod, reference_of
 from sunk_sync.core.model.keys import CLUSTER
+from sunk_sync.core.model.restraint import Holding
 from sunk_sync.core.model.verdict import Decision
 from sunk_sync.core.policy import HELD_EVENTS_PER_MINUTE
 from tests.kit.build import (

@@ -7,11 +7,12 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import SetTopology
 from sunk_sync.core.model.calls import CallEnded
-from sunk_sync.core.model.facts import Lost, Node, Paused, Row
+from sunk_sync.core.model.facts import Lost, Node, Row
 from sunk_sync.core.model.keys import CLUSTER
 from sunk_sync.core.model.node_set import Stamp, Topology
 from sunk_sync.core.model.node_set_actions import SetStatus
 from sunk_sync.core.model.pod_spec import Offer
+from sunk_sync.core.model.restraint import Paused
 from sunk_sync.core.model.topology_file import AnswerTopology, Format, TopologyReport
 from sunk_sync.core.translate.topology_lines import content_digest, tree_lines
 from tests.core.checks import check_oracle

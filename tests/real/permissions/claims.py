@@ -35,6 +35,10 @@ NODE_SET_STATUS = "a NodeSet shows its numbers"
 NODE_SET_ENDS = "a NodeSet that shrinks loses a Pod"
 OTHERS = "a Node that Pods of other schedulers fill is no host"
 DEFAULT_USER = "a Pod gets the default user that its Namespace names"
+SELECTED = "a claim gets its volume on the host of its Pod's job"
+RESERVED = "a free volume is reserved for the claim of a Pod"
+SAID = "a Pod shows why the provisioner of its claim makes no volume"
+OF_VOLUMES = (SELECTED, RESERVED, SAID)
 LOCKED = "a Node whose job asks for the lock is locked"
 
 Grant = tuple[str, str, str]
@@ -51,6 +55,12 @@ WITHOUT: Mapping[Grant, str] = {
     ("cluster", "namespaces", "watch"): READY,
     ("cluster", "pods", "list"): OTHERS,
     ("cluster", "pods", "watch"): READY,
+    ("cluster", "persistentvolumes", "list"): RESERVED,
+    ("cluster", "persistentvolumes", "watch"): RESERVED,
+    ("cluster", "persistentvolumes", "get"): RESERVED,
+    ("cluster", "persistentvolumes", "patch"): RESERVED,
+    ("cluster", "storageclasses", "list"): SELECTED,
+    ("cluster", "storageclasses", "watch"): SELECTED,
     ("slurmd", "pods", "list"): POD_CORDON,
     ("slurmd", "pods", "watch"): READY,
     ("slurmd", "pods", "get"): POD_GONE,
@@ -73,6 +83,11 @@ WITHOUT: Mapping[Grant, str] = {
     ("work", "pods/status", "patch"): WAITS,
     ("work", "events", "create"): WAITS_EVENT,
     ("work", "events", "patch"): LATE_COUNT,
+    ("work", "events", "list"): SAID,
+    ("work", "persistentvolumeclaims", "list"): SELECTED,
+    ("work", "persistentvolumeclaims", "watch"): SELECTED,
+    ("work", "persistentvolumeclaims", "get"): SELECTED,
+    ("work", "persistentvolumeclaims", "patch"): SELECTED,
     ("work", "jobs", "get"): INDEXED_JOB,
     ("work", "podgroups", "get"): POD_GROUP,
     ("own", "events", "create"): HELD,

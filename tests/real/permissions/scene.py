@@ -17,6 +17,7 @@ from sunk_sync.server.tokens import LOCK, make_token
 from tests.real import node_sets
 from tests.real.permissions import claims
 from tests.real.permissions.account import OWN, SLURMD, WORK
+from tests.real.permissions.volumes import Volumes
 from tests.real.pod_groups import CRDS, NAME, make_pod_group
 from tests.real.service import Service
 from tests.real.stage import PREFIX, eventually, prefixed
@@ -77,6 +78,7 @@ class Scene:
             "POST", SECRET.rpartition("/")[0], {"metadata": {"name": SECRET.rpartition("/")[2]}}
         )
         node_sets.install(bed.kube)
+        self._volumes = Volumes(bed)
         make_pod_group(self._rest, WORK, "gang", size=2)
         self._took_s: dict[str, float] = {}
         """How long each claim needed with all permissions."""
@@ -101,6 +103,8 @@ class Scene:
         if not self._starts(service, wanted):
             return {claims.READY}
         if restart:
+            if wanted in ("", *claims.OF_VOLUMES):
+                self._volumes.begin(self._named("begin"), service)
             self.bed.kube.restart()
         for change, promises in self._steps(service, lease=lease):
             change()
@@ -165,6 +169,7 @@ class Scene:
         for namespace in (WORK, SLURMD, "default"):
             path = f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0"
             self._rest.call("DELETE", path)
+        self._volumes.clear()
         with suppress(RestError):
             self._rest.call("DELETE", f"{LEASES}/{LEASE}")
         for job in all_jobs(self.bed):
@@ -206,6 +211,7 @@ class Scene:
         self._pod(self._named("waits"), partition="off")
         self._orphan()
         self._gangs()
+        self._volumes.make(self._named("volume"))
 
     def _ask_for_lock(self) -> None:
         """Call as a prolog does, and do not wait for the answer."""
@@ -274,6 +280,7 @@ class Scene:
             self.bed.slurm.cancel(str(job["job_id"]))
         for name in (FIRST, SECOND):
             self.bed.kube.set_node_ready(name, ready=False)
+        self._volumes.give_up(self._named("volume"))
 
     def _repeat(self) -> None:
         """Let conditions that have an Event end, and begin again when it may be counted."""
@@ -378,6 +385,8 @@ class Scene:
             claims.ORPHAN: lambda: self._jobs_of(self._named("orphan")) == [],
             claims.POD_GROUP: lambda: self._jobs_of(self._named("group-a")),
             claims.INDEXED_JOB: lambda: self._jobs_of(self._named("indexed")),
+            claims.SELECTED: lambda: self._volumes.is_selected(self._named("volume")),
+            claims.RESERVED: lambda: self._volumes.is_reserved(self._named("volume")),
         }
 
     def _afterwards(self) -> Claims:
@@ -385,6 +394,7 @@ class Scene:
         return {
             claims.ENDED: lambda: self._ends(runs),
             claims.HELD: lambda: self._event(OWN, OWN),
+            claims.SAID: lambda: self._volumes.is_said(self._named("volume")),
         }
 
     def _counted(self) -> Claims:

@@ -88,6 +88,13 @@
 
 {{- define "sunk-sync.rules.work-scheduler" -}}
 - apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs:
+    - get # reads a claim right before it selects a Node for its volume
+    - list # reads the claims of Pods, from the first Pod with a claim on
+    - watch # changes arrive within milliseconds
+    - patch # selects the Node for which a volume is made, or takes it back
+- apiGroups: [""]
   resources: [pods]
   verbs:
     - get # confirms that a Pod is gone before its job is cancelled (P21)
@@ -104,6 +111,7 @@
 - apiGroups: [""]
   resources: [events]
   verbs:
+    - list # reads why the provisioner of a claim makes no volume
     - create # records decisions on a Pod (P2, P10, P11)
     - patch # counts an Event that happens again
 - apiGroups: [batch]
@@ -114,6 +122,21 @@
   resources: [podgroups]
   verbs:
     - get # reads the number of Pods in a gang (G1)
+{{- end }}
+
+{{- define "sunk-sync.rules.cluster-scheduler" -}}
+- apiGroups: [""]
+  resources: [persistentvolumes]
+  verbs:
+    - get # reads a volume right before it reserves it
+    - list # reads which Nodes reach a volume, from the first Pod with a claim on
+    - watch # changes arrive within milliseconds
+    - patch # reserves a volume for the claim of a Pod that has a host (claimRef)
+- apiGroups: [storage.k8s.io]
+  resources: [storageclasses]
+  verbs:
+    - list # reads when a claim gets its volume, from the first Pod with a claim on
+    - watch # changes arrive within milliseconds
 {{- end }}
 
 {{- define "sunk-sync.rules.own" -}}

@@ -3,6 +3,8 @@
 P11-P15, P17-P21, P29, G3, G4. If another job follows, sunk-sync first marks the job as replaced.
 """
 
+import math
+
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import Action, CancelJob, GetJob, GetObject, RecordEvent
@@ -31,7 +33,11 @@ def release(workload: Workload, configuration: Configuration, now: float) -> Rul
     live = workload.live
     if live is None:
         return QUIET
-    ruling = _rule_job(workload, live, configuration, now=now)
+    late, late_s = why_late(workload, timeout_s=configuration.volume_timeout_s, now=now)
+    ruling = _rule_job(workload, live, late=late, now=now)
+    if now < late_s < math.inf:
+        again_s = late_s if ruling.look_again_s is None else min(late_s, ruling.look_again_s)
+        ruling = replace(ruling, look_again_s=again_s)
     return _with_others(workload, live, ruling, now) if live.others else ruling
 
 
@@ -52,9 +58,7 @@ def _with_others(workload: Workload, live: LiveJob, ruling: Ruling, now: float) 
     return Ruling(tuple(wants), "; ".join(parts), min(times, default=None))
 
 
-def _rule_job(
-    workload: Workload, live: LiveJob, configuration: Configuration, *, now: float
-) -> Ruling:
+def _rule_job(workload: Workload, live: LiveJob, *, late: str, now: float) -> Ruling:
     job, bound = live.job, workload.members.bound
     if is_over(workload):
         return Ruling((cancel(job),), f"job {job.job_id} ended: no Pod of it lives")
@@ -67,7 +71,6 @@ def _rule_job(
     if is_broken(workload.members, workload.absent):
         lives = any(not pod.ended for pod in bound)
         return _unless_bound(workload, QUIET if lives else _break(job), now)
-    late = why_late(workload, timeout_s=configuration.volume_timeout_s, now=now)
     why = why_replace(workload, live) or late
     if why and workload.locations.here:
         return Ruling(because=f"job {job.job_id} stays until its bound Pods have ended: {why}")

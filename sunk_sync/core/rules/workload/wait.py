@@ -157,6 +157,7 @@ def _of_job(workload: Workload, live: LiveJob) -> Notice | None:
     elif volumes.wanted:
         first = volumes.wanted[0]
         text = f'claim "{first.claim.name}" gets its volume on Node {first.node_name}'
+        text += f"; its provisioner says: {first.said}" if first.said else ""
     elif refused:
         text = f"Kubernetes refuses to bind the Pod to {refused[0].node_name}: {refused[0].why}"
     else:

@@ -1,0 +1,33 @@
+"""Dirty edges of volumes: each change of a claim, volume or class → the keys that read it."""
+
+from collections.abc import Iterable
+
+from sunk_sync.core.graph.keys import Keys
+from sunk_sync.core.model.keys import CLUSTER, workload_key
+from sunk_sync.core.model.volumes import StorageClass, Volume, VolumeClaim
+from sunk_sync.core.workloads.volumes import VolumeIndex
+
+
+class VolumeEdges:
+    def __init__(self, volumes: VolumeIndex, keys: Keys) -> None:
+        self._volumes = volumes
+        self._keys = keys
+
+    def claim_changed(
+        self, before: VolumeClaim | None, after: VolumeClaim | None, *_: object
+    ) -> None:
+        """The cluster reads which claims name a job."""
+        self._mark_workloads(self._volumes.claim_changed(before, after))
+        if any(one is not None and one.selected_for for one in (before, after)):
+            self._keys.mark(CLUSTER)
+
+    def volume_changed(self, before: Volume | None, after: Volume | None, *_: object) -> None:
+        self._mark_workloads(self._volumes.volume_changed(before, after))
+
+    def class_changed(
+        self, before: StorageClass | None, after: StorageClass | None, *_: object
+    ) -> None:
+        self._mark_workloads(self._volumes.class_changed(before, after))
+
+    def _mark_workloads(self, keys: Iterable[str]) -> None:
+        self._keys.mark_each(map(workload_key, keys))
