@@ -108,7 +108,7 @@ class Graph:
         """By exact class: isinstance takes five times as long to reject a Struct."""
 
     def _kinds_of_rows(self, tables: Mapping[Source, Table[Any]]) -> dict[type[Row], RowKind]:
-        edges, volumes = self._host_edges, VolumeEdges(self.workloads.volumes, self.keys)
+        edges, volumes = self._host_edges, VolumeEdges(self.workloads, self.keys)
         return {
             Job: RowKind("jobs", self.jobs, attrgetter("job_id"), self._job_changed),
             Pod: RowKind("pods", self.pods, _key_of_pod, self._pod_changed),

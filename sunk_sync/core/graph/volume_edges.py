@@ -5,12 +5,13 @@ from collections.abc import Iterable
 from sunk_sync.core.graph.keys import Keys
 from sunk_sync.core.model.keys import CLUSTER, workload_key
 from sunk_sync.core.model.volumes import StorageClass, Volume, VolumeClaim
-from sunk_sync.core.workloads.volumes import VolumeIndex
+from sunk_sync.core.workloads.workloads import Workloads
 
 
 class VolumeEdges:
-    def __init__(self, volumes: VolumeIndex, keys: Keys) -> None:
-        self._volumes = volumes
+    def __init__(self, workloads: Workloads, keys: Keys) -> None:
+        self._all = workloads
+        self._volumes = workloads.volumes
         self._keys = keys
 
     def claim_changed(
@@ -30,4 +31,4 @@ class VolumeEdges:
         self._mark_workloads(self._volumes.class_changed(before, after))
 
     def _mark_workloads(self, keys: Iterable[str]) -> None:
-        self._keys.mark_each(map(workload_key, keys))
+        self._keys.mark_each(map(workload_key, self._all.volumes_changed(keys)))

@@ -115,7 +115,8 @@ class WorkloadEdges:
     def _beside(self, before: Pod | None, after: Pod | None, *, keys: Iterable[str]) -> set[Key]:
         """Return workloads that mind where the Pod stands, or share a claim with it."""
         mind = self._neighbours.pod_changed(before, after, keys=keys)
-        return set(map(workload_key, mind | self._volumes.pod_changed(before, after)))
+        claims = self._all.volumes_changed(self._volumes.pod_changed(before, after))
+        return set(map(workload_key, mind | claims))
 
     def job_changed(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
         """Return the keys that read this job: its workload, and those at its hosts."""
