@@ -42,12 +42,12 @@ def pods(*names: str, cpus: int = 4, end_s: float = 1, gang: str = "", run_s: fl
     return doing
 
 
-def pods_with_port(*names: str) -> Doing:
-    """Create Pods of which a Node can have only one."""
+def pods_with_port(*names: str, claims: tuple[str, ...] = ()) -> Doing:
+    """Create Pods of which a Node can have only one. Nobody creates the claims."""
 
     def doing(stage: Stage) -> None:
         for name in names:
-            spec = with_port(pod_spec())
+            spec = storing.with_claims(with_port(pod_spec()), *claims)
             stage.kube.add_pod(name, namespace=NAMESPACE, spec=spec)
 
     return doing
@@ -231,7 +231,10 @@ SCENARIOS: Mapping[str, Scenario] = {
         "P8", (1, storage("k1", "k3")), (1, pods_with_claims("a", "b", of=LOCAL, bind_s="1"))
     ),
     "two pods want one local volume": story(
-        "P8", (1, storage("k1")), (1, pods_with_claims("a", "b", of=LOCAL))
+        "P8",
+        (1, storage("k1")),
+        (1, pods_with_claims("a", "b", of=LOCAL)),
+        (30, lambda stage: storing.add_volume(stage.kube, "disk-k3", LOCAL, node="k3")),
     ),
     "a bound claim decides the host": story("P8", (1, pinned("a", node="k3"))),
     "a provisioner fails on one host": story(
@@ -245,6 +248,9 @@ SCENARIOS: Mapping[str, Scenario] = {
         (1, FULL),
         (3, pods_with_claims("a", of=MADE)),
         volume_timeout_s=10.0,
+    ),
+    "a pod that misses its claim holds up nobody": story(
+        "P8", (1, pods_with_port("a", claims=("none",))), (2, pods_with_port("b"))
     ),
     "one task of an array ends": story("P14", (1, pods("a", "b", "c", cpus=5)), (9, delete("b"))),
     "preemption, held by the script": story(
