@@ -5,7 +5,7 @@ It follows from the rows alone. Nothing is kept while no Pod has such a rule.
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -90,8 +90,6 @@ class Neighbours:
         volumes: VolumeIndex,
         settle_s: float,
     ) -> None:
-        self.has_own_hosts: Callable[[Pod], bool] = lambda _: False
-        """Whether something else than these rules limits a Pod: no equal Pod waits behind it."""
         self._settle_s = settle_s
         self._volumes = volumes
         self._index = memory.index
@@ -233,7 +231,7 @@ class Neighbours:
         history = self._memory.submissions.of.get(key)
         given_up = history is not None and history.given_up > 1
         refused = self._memory.is_refused(key) or bool(pod.cancelled)
-        return given_up or refused or pod.gang is not None or self.has_own_hosts(pod)
+        return given_up or refused or pod.gang is not None
 
     def _nodes_of(self, place: Place) -> list[str]:
         claims = map(self._claims.claim_of, place.slurm_nodes)

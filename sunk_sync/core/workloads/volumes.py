@@ -177,13 +177,6 @@ class VolumeIndex:
 
     # What Pods need
 
-    def are_own(self, pod: Pod) -> bool:
-        """Whether the claims of this Pod keep it from hosts that an equal Pod can have."""
-        if not pod.volume_claims:
-            return False
-        kept = any(self._problem(pod, name) for name in pod.volume_claims)
-        return kept or bool(self.fences((pod,)))
-
     def fences(self, pods: Sequence[Pod]) -> Fences:
         """Return where volumes let these Pods go; nothing if a problem must be solved first."""
         if self._unread():

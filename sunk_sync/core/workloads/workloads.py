@@ -1,6 +1,6 @@
 """The state of workloads: index, memory, watchlists and hosts."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -109,11 +109,6 @@ class Workloads:
         """Return what closes hosts to these Pods: the Pods of others, and volumes (P8)."""
         beside = self.neighbours.fences(key) if self.neighbours.active else ()
         return (*beside, *self.volumes.fences(pods)) if self.volumes.active else beside
-
-    def volumes_changed(self, keys: Iterable[str]) -> set[str]:
-        """Return these workloads, whose volumes changed, and those that mind where they go."""
-        changed = set(keys)
-        return changed.union(*map(self.neighbours.refresh, changed))
 
     def watches(self, job: Job) -> bool:
         """Whether sunk-sync watches the namespace of the job's Pods, which is in the job's name."""
