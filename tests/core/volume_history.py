@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import Bind
 from sunk_sync.core.model.facts import Node, Pod, SlurmdPod
-from sunk_sync.core.model.pod_spec import Offer, PodSpec
+from sunk_sync.core.model.pod_spec import Offer, PodRules, PodSpec, PodTerm, Requirement
 from sunk_sync.core.model.verdict import Decision
 from sunk_sync.core.model.volume_actions import ReserveVolume, SelectNode, UnselectNode
 from sunk_sync.core.model.volumes import StorageClass, Volume, VolumeClaim
@@ -21,6 +21,10 @@ from tests.kit.build import OFFER, SMALL
 NAMES = ("c1", "c2", "c3")
 CLASSES = ("made", "made", "local", "local", "local", "at-once")
 MODES = (("ReadWriteOnce",), ("ReadWriteOnce",), ("ReadWriteMany",), ("ReadWriteOncePod",))
+LABELS = (("app", "web"),)
+APART = replace(
+    SMALL, rules=PodRules(apart=(PodTerm(HOSTNAME, (Requirement("app", "In", ("web",)),)),))
+)
 USED = ((), ("c1",), ("c1",), ("c2",), ("c3",), ("c1", "c2"))
 
 
@@ -48,6 +52,7 @@ class VolumeHistory(WorkloadHistory):
         return (self._change_volumes, *super()._kinds())
 
     def _prepare(self) -> None:
+        self.apart = self.rng.random() < 0.5
         self.world.put_class(StorageClass(name="made", uid="c1", waits=True, provisions=True))
         self.world.put_class(StorageClass(name="local", uid="c2", waits=True))
         self.world.put_class(StorageClass(name="at-once", uid="c3"))
@@ -78,7 +83,9 @@ class VolumeHistory(WorkloadHistory):
         return replace(super()._changed_workload(row), spec=row.spec, settings=row.settings)
 
     def _new_workload(self, name: str) -> Pod:
-        return replace(super()._new_workload(name), volume_claims=self.rng.choice(USED))
+        spec = APART if self.apart and self.rng.random() < 0.6 else SMALL
+        row = replace(super()._new_workload(name), spec=spec, labels=LABELS)
+        return replace(row, volume_claims=self.rng.choice(USED))
 
     # Changes
 

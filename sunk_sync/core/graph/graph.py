@@ -17,6 +17,7 @@ from sunk_sync.core.graph.volume_edges import VolumeEdges
 from sunk_sync.core.model.calls import CallEnded, GateCall, LockCall, StopCall
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
+    VOLUME_SOURCES,
     Confirmed,
     Contradicted,
     Deleted,
@@ -104,11 +105,12 @@ class Graph:
         self.keys = Keys(self.workloads, self._workload_edges, self.node_sets.node_sets)
         edges = HostEdges(self.workloads, self._workload_edges, self.keys, self.node_sets)
         self._host_edges = edges
+        self._volume_edges = VolumeEdges(self.workloads, self.keys)
         self._kinds = self._kinds_of_rows(tables)
         """By exact class: isinstance takes five times as long to reject a Struct."""
 
     def _kinds_of_rows(self, tables: Mapping[Source, Table[Any]]) -> dict[type[Row], RowKind]:
-        edges, volumes = self._host_edges, VolumeEdges(self.workloads, self.keys)
+        edges, volumes = self._host_edges, self._volume_edges
         return {
             Job: RowKind("jobs", self.jobs, attrgetter("job_id"), self._job_changed),
             Pod: RowKind("pods", self.pods, _key_of_pod, self._pod_changed),
@@ -306,6 +308,8 @@ class Graph:
         self.sources.refresh()
         after = (table.listed, table.live, table.blind)
         if before[::2] != after[::2]:
+            if one.source in VOLUME_SOURCES:
+                self._volume_edges.listed()
             self.keys.mark_all()
         elif one.source == "nodes" and table.live != before[1]:
             self.keys.mark_each(self._workload_edges.nodes_liveness_changed())

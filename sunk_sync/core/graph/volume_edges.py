@@ -1,6 +1,6 @@
 """Dirty edges of volumes: each change of a claim, volume or class → the keys that read it."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from sunk_sync.core.graph.keys import Keys
 from sunk_sync.core.model.keys import CLUSTER, workload_key
@@ -10,8 +10,8 @@ from sunk_sync.core.workloads.workloads import Workloads
 
 class VolumeEdges:
     def __init__(self, workloads: Workloads, keys: Keys) -> None:
-        self._all = workloads
         self._volumes = workloads.volumes
+        self._neighbours = workloads.neighbours
         self._keys = keys
 
     def claim_changed(
@@ -30,5 +30,11 @@ class VolumeEdges:
     ) -> None:
         self._mark_workloads(self._volumes.class_changed(before, after))
 
-    def _mark_workloads(self, keys: Iterable[str]) -> None:
-        self._keys.mark_each(map(workload_key, self._all.volumes_changed(keys)))
+    def _mark_workloads(self, keys: Collection[str]) -> None:
+        """Mark these, and those that take turns with one whose place a volume decides now."""
+        beside = {one for key in keys for one in self._neighbours.refresh(key)}
+        self._keys.mark_each(map(workload_key, {*keys, *beside}))
+
+    def listed(self) -> None:
+        """Claims, volumes and classes are listed, or one of them is not any more."""
+        self._neighbours.rebuild()

@@ -115,9 +115,9 @@ class WorkloadEdges:
 
     def _beside(self, before: Pod | None, after: Pod | None, *, keys: Iterable[str]) -> set[Key]:
         """Return workloads that mind where the Pod stands, or share a claim with it."""
-        mind = self._neighbours.pod_changed(before, after, keys=keys)
-        claims = self._all.volumes_changed(self._volumes.pod_changed(before, after))
-        found = set(map(workload_key, mind | claims))
+        sharing = self._volumes.pod_changed(before, after)
+        mind = self._neighbours.pod_changed(before, after, keys={*keys, *sharing})
+        found = set(map(workload_key, mind | sharing))
         return found | {CLUSTER} if self._volumes.may_unselect(before, after) else found
 
     def job_changed(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
@@ -282,9 +282,7 @@ class WorkloadEdges:
         """Return the workload of this id: its key, or the gang that has the id."""
         keys = [] if workload in self._index.pods else self._gangs_called(workload)
         keys += [workload] if self._index.knows(workload) else []
-        for key in keys:
-            if key != workload:
-                self._memory.gang_ids[key] = (workload,)
+        self._memory.gang_ids.update({key: (workload,) for key in keys if key != workload})
         return set(map(workload_key, keys)) | self._review(keys) | self._placed_again(keys)
 
     def _sent_without_job(self, workload: str, *, now: float) -> set[Key]:

@@ -33,7 +33,7 @@ KEPT_S = 600.0
 
 class WorkloadMemory:
     def __init__(self, index: WorkloadIndex) -> None:
-        self._index = index
+        self.index = index
         self.attempts: dict[str, tuple[Attempt, float]] = {}
         """Workload id → the last attempt without an answer, and when sunk-sync learned of it."""
         self.refusals: dict[str, tuple[SubmitRefused, float]] = {}
@@ -74,12 +74,12 @@ class WorkloadMemory:
                 memory.pop(pod.uid, None)
             self.bind_refusals.pop(pod.uid, None)
             self.binds_tried.pop(pod.uid, None)
-        if deleted and pod.uid in self._index.jobs_of_uid:
+        if deleted and pod.uid in self.index.jobs_of_uid:
             self.gone[pod.uid] = None
 
     def forget(self, key: str) -> None:
         """Forget the facts of a key when its last Pod is gone."""
-        if key not in self._index.pods:
+        if key not in self.index.pods:
             self.submissions.forget(key)
             self.missing_s.pop(key, None)
             self.sizes.pop(key, None)
@@ -87,27 +87,25 @@ class WorkloadMemory:
 
     def bound_since_s(self, key: str) -> float | None:
         """Return since when all bound Pods of a workload are seen bound; None: none is bound."""
-        seconds = [
-            self.bound_s[uid] for uid in self._index.pods.get(key, ()) if uid in self.bound_s
-        ]
+        seconds = [self.bound_s[uid] for uid in self.index.pods.get(key, ()) if uid in self.bound_s]
         return max(seconds, default=None)
 
     def job_ended_s(self, uid: str) -> float | None:
         """Return when the end of the Pod's last job became known; None: one may live."""
-        ends = [self.ended_s.get(job_id) for job_id in self._index.jobs_of_uid.get(uid, ())]
+        ends = [self.ended_s.get(job_id) for job_id in self.index.jobs_of_uid.get(uid, ())]
         known = [end for end in ends if end is not None]
         return max(known) if known and len(known) == len(ends) else None
 
     def forget_unnamed(self, job: Job) -> None:
         """Forget deleted Pods when no job names them any more."""
         for uid in uids_of(job.identity):
-            if uid not in self._index.jobs_of_uid:
+            if uid not in self.index.jobs_of_uid:
                 self.gone.pop(uid, None)
                 self.get_results.pop(uid, None)
 
     def forget_ends(self) -> None:
         """All Pods are listed: forget ends of missing Pods."""
-        for uid in [one for one in self.ends if one not in self._index.key_of_uid]:
+        for uid in [one for one in self.ends if one not in self.index.key_of_uid]:
             del self.ends[uid]
 
     def note_attempt(self, attempt: Attempt, *, now: float) -> list[str]:
@@ -166,7 +164,7 @@ class WorkloadMemory:
         uids = [uid for uid, one in self.binds_tried.items() if one.given_up_s < arrived_s]
         for uid in uids:
             del self.binds_tried[uid]
-        return [self._index.key_of_uid[uid] for uid in uids if uid in self._index.key_of_uid]
+        return [self.index.key_of_uid[uid] for uid in uids if uid in self.index.key_of_uid]
 
     def note_move(self, before: Job, after: Job) -> None:
         """A live job left all of its hosts for others."""
@@ -185,12 +183,12 @@ class WorkloadMemory:
             self.ran_s.setdefault(job.job_id, now)
 
     def _note_given_up(self, job: Job, *, now: float) -> None:
-        for key in filter(self._index.pods.__contains__, self._index.keys_of_job(job.job_id)):
+        for key in filter(self.index.pods.__contains__, self.index.keys_of_job(job.job_id)):
             self.submissions.note_given_up(key, job.slurm_nodes, now=now)
 
     def note_sent(self, keys: Iterable[str], *, now: float) -> None:
         """A submission for these workloads was answered, or may have succeeded (P32)."""
-        for key in filter(self._index.pods.__contains__, keys):
+        for key in filter(self.index.pods.__contains__, keys):
             self.submissions.note_sent(key, now=now)
 
     def note_notice(self, word: JobNotice, job: Job, *, read_s: float) -> None:
@@ -248,7 +246,7 @@ class WorkloadMemory:
             return
         end = replace(job, slurm_nodes=hosts)
         for uid in uids_of(job.identity):
-            pod = self._index.pod_of(uid)
+            pod = self.index.pod_of(uid)
             unknown = pod is None and not pods_listed
             bound = pod is not None and pod.node_name and pod.job_id == job.job_id
             if unknown or bound:

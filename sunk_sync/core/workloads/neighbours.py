@@ -5,7 +5,7 @@ It follows from the rows alone. Nothing is kept while no Pod has such a rule.
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -24,9 +24,9 @@ from sunk_sync.core.translate.pod_rules import (
     mind_each_other,
     waits_for,
 )
-from sunk_sync.core.workloads.index import WorkloadIndex
 from sunk_sync.core.workloads.members import could_have_job
 from sunk_sync.core.workloads.memory import WorkloadMemory
+from sunk_sync.core.workloads.volumes import VolumeIndex
 
 Rank = tuple[int, int]
 BOUND: Rank = (0, 0)
@@ -43,7 +43,7 @@ class Place(Struct, frozen=True, gc=False):
     `stands` is bound, `arrives` has a job that holds hosts, `pending` has a job without hosts. The
     others have no job: `waiting` in the order of creation, or `aside`, because it may not get a job
     for a while: Slurm refused one, one ended by itself, a user cancelled one, sunk-sync gave two
-    up, or its gang is not complete.
+    up, its gang is not complete, or it is `alone`.
     """
 
     uid: str
@@ -56,6 +56,8 @@ class Place(Struct, frozen=True, gc=False):
     rank: Rank = LAST
     """Of two Pods on one host, the lower rank stays."""
     order: tuple[int, str] = (0, "")
+    alone: bool = False
+    """Its volumes say where it goes, or that it goes nowhere yet: it takes no turn with others."""
 
 
 class Line(Struct, gc=False, eq=False):
@@ -82,16 +84,15 @@ class Neighbours:
     def __init__(
         self,
         *,
-        index: WorkloadIndex,
         memory: WorkloadMemory,
         jobs: Table[Job],
         hosts: HostIdentity,
+        volumes: VolumeIndex,
         settle_s: float,
     ) -> None:
-        self.has_own_hosts: Callable[[Pod], bool] = lambda _: False
-        """Whether something else than these rules limits a Pod: no equal Pod waits behind it."""
         self._settle_s = settle_s
-        self._index = index
+        self._volumes = volumes
+        self._index = memory.index
         self._memory = memory
         self._jobs = jobs
         self._nodes = hosts.nodes
@@ -198,13 +199,15 @@ class Neighbours:
             job = min(holding, key=number_of)
             rank = (1, self._arrival(pod.uid, job.job_id))
             return Place(pod.uid, kind, "arrives", "", job.slurm_nodes, rank)
+        alone = self._volumes.decide_place(pod)
         if live or self._may_get_job(key):
-            return Place(pod.uid, kind, "pending")
+            return Place(pod.uid, kind, "pending", alone=alone)
         if not could_have_job(pod):
             return None
         set_aside = any(map(_ended_by_itself, rows)) or self._is_aside(key, pod)
         order = (pod.created_s, pod.name)
-        return Place(pod.uid, kind, "aside" if set_aside else "waiting", order=order)
+        phase: Phase = "aside" if set_aside or alone else "waiting"
+        return Place(pod.uid, kind, phase, order=order, alone=alone)
 
     def _may_get_job(self, key: str) -> bool:
         """Whether a submission without an answer may still become a job (F2)."""
@@ -228,7 +231,7 @@ class Neighbours:
         history = self._memory.submissions.of.get(key)
         given_up = history is not None and history.given_up > 1
         refused = self._memory.is_refused(key) or bool(pod.cancelled)
-        return given_up or refused or pod.gang is not None or self.has_own_hosts(pod)
+        return given_up or refused or pod.gang is not None
 
     def _nodes_of(self, place: Place) -> list[str]:
         claims = map(self._claims.claim_of, place.slurm_nodes)
@@ -246,9 +249,9 @@ class Neighbours:
                 line.nodes[place.node_name] += 1
             case "arrives":
                 line.arriving[place.uid] = (key, place)
-            case "pending":
+            case "pending" if not place.alone:
                 line.pending[key] = None
-            case "aside":
+            case "aside" | "pending":
                 line.aside[key] = None
             case _:
                 insort(line.waiting, (*place.order, key))
@@ -303,7 +306,7 @@ class Neighbours:
         """Whether no other Pod of its kind, with which it may not stand, is placed just now."""
         for place in self._places.get(key, ()):
             line = self._lines[place.kind]
-            if place.kind not in line.rivals:
+            if place.alone or place.kind not in line.rivals:
                 continue
             if any(other != key for other in line.pending):
                 return False

@@ -40,6 +40,7 @@ UNREAD: Final = "its claims, volumes and classes of storage are not read yet"
 SELECTIONS_MAX: Final = 100
 """Stale selections that the cluster's view names at a time."""
 
+NOWHERE: Final = Fence("", frozenset(), inside=True, reason=NONE_FREE)
 NOTHING_SAID: Final = ProvisionerSaid("", "", 0.0)
 
 Wish = tuple[str, bool, int, tuple[str, ...], tuple[Requirement, ...]]
@@ -181,13 +182,6 @@ class VolumeIndex:
 
     # What Pods need
 
-    def are_own(self, pod: Pod) -> bool:
-        """Whether the claims of this Pod keep it from hosts that an equal Pod can have."""
-        if not pod.volume_claims:
-            return False
-        kept = any(self._problem(pod, name) for name in pod.volume_claims)
-        return kept or bool(self.fences((pod,)))
-
     def fences(self, pods: Sequence[Pod]) -> Fences:
         """Return where volumes let these Pods go; nothing if a problem must be solved first."""
         if self._unread():
@@ -241,12 +235,29 @@ class VolumeIndex:
             return ()
         places = tuple(dict.fromkeys(one for several in terms for one in several or ()))
         if not places:
-            return (Fence("", frozenset(), inside=True, reason=NONE_FREE),)
+            return (NOWHERE,)
         return fences_within(places, reason=NONE_FREE)
 
     def _candidates(self, claim: VolumeClaim) -> list[Volume]:
         free = self._free.get(claim.storage_class, {}).values()
         return [volume for volume in free if can_take(claim, volume)]
+
+    def decide_place(self, pod: Pod) -> bool:
+        """Whether the volumes of the Pod leave it no choice of hosts, or no host at all."""
+        if not self.is_user((pod,)):
+            return False
+        if self._unread() or any(self._problem(pod, name) for name in pod.volume_claims):
+            return True
+        claims = filter(None, map(self._claims.get, _paths(pod)))
+        return any(self._is_fixed(claim) for claim in claims)
+
+    def _is_fixed(self, claim: VolumeClaim) -> bool:
+        volume = self._volume_of(claim)
+        if volume is not None:
+            return volume.terms is not None
+        if claim.volume or claim.selected_node or claim.selected_for:
+            return True
+        return NOWHERE in self._where_to_have(claim)
 
     def needs(
         self, pods: Sequence[Pod], *, live: Entry[Job] | None, places: Sequence[Node]

@@ -1,6 +1,6 @@
 """The state of workloads: index, memory, watchlists and hosts."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -65,21 +65,20 @@ class Workloads:
             calls=calls,
             readopts=configuration.lost_job == "readopt",
         )
-        self.neighbours = self._new_neighbours()
         self.volumes = VolumeIndex(
             tables=tables, index=self.index, scheduler=configuration.scheduler
         )
-        self.neighbours.has_own_hosts = self.volumes.are_own
+        self.neighbours = self._new_neighbours()
         self.queue = Queue(self.memory.ahead)
         self.gate_seen = False
         """This process got a gate call for a job of sunk-sync."""
 
     def _new_neighbours(self) -> Neighbours:
         return Neighbours(
-            index=self.index,
             memory=self.memory,
             jobs=self.jobs,
             hosts=self.hosts,
+            volumes=self.volumes,
             settle_s=self.configuration.settle_s,
         )
 
@@ -110,11 +109,6 @@ class Workloads:
         """Return what closes hosts to these Pods: the Pods of others, and volumes (P8)."""
         beside = self.neighbours.fences(key) if self.neighbours.active else ()
         return (*beside, *self.volumes.fences(pods)) if self.volumes.active else beside
-
-    def volumes_changed(self, keys: Iterable[str]) -> set[str]:
-        """Return these workloads, whose volumes changed, and those that mind where they go."""
-        changed = set(keys)
-        return changed.union(*map(self.neighbours.refresh, changed))
 
     def watches(self, job: Job) -> bool:
         """Whether sunk-sync watches the namespace of the job's Pods, which is in the job's name."""

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from sunk_sync.core.model.actions import Bind, SetScheduled
 from sunk_sync.core.model.facts import Pod, Row, reference_of
 from sunk_sync.core.model.keys import CLUSTER
-from sunk_sync.core.model.pod_spec import Requirement, Term
+from sunk_sync.core.model.pod_spec import PodRules, PodTerm, Requirement, Term
 from sunk_sync.core.model.volume_actions import (
     GetProvisioning,
     ReserveVolume,
@@ -39,6 +39,10 @@ CLASSES = (LOCAL, MADE, AT_ONCE)
 OURS = f"{SCHEDULER}/7"
 """What a claim notes of job 7, the standard one."""
 ONE_MODE = ("ReadWriteOnce",)
+LABELS = (("app", "web"),)
+APART = replace(
+    SMALL, rules=PodRules(apart=(PodTerm(HOSTNAME, (Requirement("app", "In", ("web",)),)),))
+)
 
 
 def host(name: str, zone: str = "a") -> list[Row]:
@@ -49,7 +53,8 @@ def host(name: str, zone: str = "a") -> list[Row]:
 
 def user(name: str = "p1", *claims: str, **fields: Any) -> Pod:
     """Return a Pod with these claims, by default one of its own name."""
-    return pod(name, spec=SMALL, volume_claims=claims or (f"c-{name}",), **fields)
+    given = {"spec": SMALL, "volume_claims": claims or (f"c-{name}",)}
+    return pod(name, **{**given, **fields})
 
 
 def claim(name: str = "c-p1", storage_class: str = "made", **fields: Any) -> VolumeClaim:
@@ -312,6 +317,33 @@ def test_a_second_pod_follows_the_first_to_a_volume_of_one_node_P8() -> None:
     assert core.submission(second).excluded == ("n1", "n3")
     core.see(replace(first, ended=True))
     assert core.submission(second).excluded == ()
+
+
+@pytest.mark.parametrize(
+    ("rows", "goes_on"),
+    [
+        ([claim("c-p1"), claim("c-p2")], False),
+        ([claim("c-p2")], True),
+        ([claim("c-p1", "local"), claim("c-p2")], True),
+        ([bound("c-p1"), volume("v1", "kn3", claim="ns/c-p1"), claim("c-p2")], True),
+    ],
+    ids=["both have the choice", "a missing claim", "no volume for it", "bound to a host"],
+)
+def test_a_pod_whose_volumes_decide_its_host_takes_no_turn_P8(
+    rows: list[Row], *, goes_on: bool
+) -> None:
+    first, second = (user(name, spec=APART, labels=LABELS) for name in ("p1", "p2"))
+    core = cluster(first, second, *rows)
+    assert (core.submission(second) is not None) == goes_on
+
+
+def test_the_turn_comes_back_with_the_claim_P8() -> None:
+    first, second = (user(name, spec=APART, labels=LABELS) for name in ("p1", "p2"))
+    core = cluster(first, second, claim("c-p2"))
+    assert core.submission(second) is not None
+    core.see(claim("c-p1"))
+    assert core.submission(second) is None
+    assert core.submission(first) is not None
 
 
 def test_a_gang_that_shares_a_claim_gets_one_volume_P8() -> None:

@@ -16,13 +16,13 @@ from tests.sim.words import Object
 from tests.sim.workloads.evidence import Evidence, Sight
 from tests.sim.workloads.truth import (
     Uids,
+    clash,
     cpus_of,
     is_alive,
     is_live,
     is_ours,
     is_replaced,
     place_of,
-    ports_of,
     slurm_node_of,
     uid_of,
     workload,
@@ -138,25 +138,21 @@ class WorkloadChecks:
                 running.append(number)
             if self._reads_as_running(uid, slurm_node_of(node_name), known, known):
                 surely.append(number)
-        self._check_ports(uid, node_name)
+        self._check_beside(uid, node_name)
         if not running:
             self._break("bound blindly", f"{uid} to {node_name}: no job of it was read running")
         elif len(surely) > 1:
             self._break("bound twice", f"{uid} to {node_name} although jobs {surely} run")
 
-    def _check_ports(self, uid: str, node_name: str) -> None:
-        """P8: no other Pod on the Node uses a port of this one."""
+    def _check_beside(self, uid: str, node_name: str) -> None:
+        """P8: no rule forbids this Pod beside another one on the Node."""
         pods = [pod for pod in workload(self._worlds) if is_alive(pod)]
-        mine = [ports_of(pod) for pod in pods if uid_of(pod) == uid]
+        mine = [pod for pod in pods if uid_of(pod) == uid]
         for pod in pods:
-            if (
-                place_of(pod) == node_name
-                and uid_of(pod) != uid
-                and mine
-                and mine[0] & ports_of(pod)
-            ):
+            beside = place_of(pod) == node_name and uid_of(pod) != uid
+            if beside and any(clash(one, pod) for one in mine):
                 name = pod["metadata"]["name"]
-                self._break("port taken", f"{uid} to {node_name}, where Pod {name} uses its port")
+                self._break("forbidden beside", f"{uid} to {node_name}, where Pod {name} is")
 
     def _reads_as_running(
         self, uid: str, slurm_node: str, known: list[Sight], against: list[Sight]

@@ -16,6 +16,7 @@ from tests.sim.worlds import Worlds
 
 NAMESPACE = "work"
 PORT = 8080
+LONER = ("example.com/app", "loner")
 OTHERS = "elsewhere"
 RUN = "embedded/run-s"
 EXIT_CODE = "embedded/exit-code"
@@ -47,14 +48,41 @@ def with_port(spec: Object) -> Object:
     return {**spec, "containers": [{**container, "ports": ports}]}
 
 
+def apart(spec: Object) -> Object:
+    """Return the spec of a Pod that may not stand beside a Pod with label LONER."""
+    selector = {"matchLabels": dict([LONER])}
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
+    rule = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    return {**spec, "affinity": {"podAntiAffinity": rule}}
+
+
+class Neighbourly:
+    """Chance for rules about other Pods: ports of Nodes, and anti-affinity; each in a fifth of the
+    runs, by a random stream of its own."""
+
+    def __init__(self, *, ports: random.Random, loners: random.Random) -> None:
+        self._ports = ports
+        self._loners = loners
+        self._uses_ports = ports.random() < 0.2
+        self._has_loners = loners.random() < 0.2
+
+    def ruled(self, spec: Object) -> tuple[Object, dict[str, str]]:
+        """Return the spec with rules, and the labels of its Pod."""
+        labels: dict[str, str] = {}
+        if self._uses_ports and self._ports.random() < 0.5:
+            spec = with_port(spec)
+        if self._has_loners and self._loners.random() < 0.6:
+            labels = dict([LONER])
+            spec = apart(spec) if self._loners.random() < 0.7 else spec
+        return spec, labels
+
+
 class WorkloadPeople:
     def __init__(
-        self, rng: random.Random, worlds: Worlds, *, ports: random.Random, claims: ClaimPeople
+        self, rng: random.Random, worlds: Worlds, *, rules: Neighbourly, claims: ClaimPeople
     ) -> None:
-        """`ports`: chance for the ports of Nodes that Pods use, in one of five runs."""
         self._rng = rng
-        self._ports = ports
-        self._uses_ports = ports.random() < 0.2
+        self._rules = rules
         self._claims = claims
         self._worlds = worlds
         self._kube, self._slurm = worlds.kube, worlds.slurm
@@ -99,8 +127,9 @@ class WorkloadPeople:
         if rng.random() < 0.3:
             knobs |= {RUN: str(rng.choice((3, 30))), EXIT_CODE: str(rng.choice((0, 1)))}
         metadata = {"annotations": {**knobs, **(annotations or {})}}
-        if self._uses_ports and self._ports.random() < 0.5:
-            spec = with_port(spec)
+        spec, labels = self._rules.ruled(spec)
+        if labels:
+            metadata["labels"] = labels
         if words.GANG not in (annotations or {}) and namespace == NAMESPACE:
             spec = self._claims.with_claim(name, spec)
         self._kube.add_pod(name, namespace=namespace, metadata=metadata, spec=spec)

@@ -10,13 +10,13 @@ from tests.sim import words
 from tests.sim.words import PREFIX, Object
 from tests.sim.workloads.people import NAMESPACE
 from tests.sim.workloads.truth import (
+    clash,
     cpus_of,
     is_alive,
     is_live,
     is_ours,
     live_jobs,
     place_of,
-    ports_of,
     slurm_node_of,
     spelled,
     uid_of,
@@ -141,7 +141,7 @@ def _waiting(worlds: Worlds, pod: Object, job: Job) -> Iterator[str]:
         return
     every = list(worlds.kube.pods(NAMESPACE))
     near = hosts_with_volumes(worlds, _members(pod, every))
-    taken = _nodes_with_port(pod, every) | (worlds.slurm.nodes.keys() - near)
+    taken = _nodes_beside(pod, every) | (worlds.slurm.nodes.keys() - near)
     if not job.held and (free := _free(worlds, job, but=taken)):
         yield f"P7: Pod {name} waits with job {job.job_id} ({job.state_reason}) although {free} fit"
     if not _is_told(pod):
@@ -161,29 +161,32 @@ def _has_squatter(worlds: Worlds, job: Job) -> bool:
 
 def _waits_beside_others(worlds: Worlds, pod: Object, every: Sequence[Object]) -> bool:
     """P8: other Pods, or volumes, leave it no host."""
-    members = _members(pod, every)
-    left = hosts_with_volumes(worlds, members) - _nodes_with_port(pod, every)
-    return len(left) < len(members) or _waits_for_port(worlds, pod, every)
+    no_volume = not hosts_with_volumes(worlds, _members(pod, every))
+    return no_volume or _waits_for_room(worlds, pod, every)
 
 
-def _waits_for_port(worlds: Worlds, pod: Object, every: Sequence[Object]) -> bool:
-    """P8: its port is taken on each host, or another Pod that needs it has a job already."""
+def _waits_for_room(worlds: Worlds, pod: Object, every: Sequence[Object]) -> bool:
+    """P8: another Pod stands in the way on each host, or one that clashes has a job already."""
     members = _members(pod, every)
-    ports = set[int]().union(*map(ports_of, members))
-    own = set(map(uid_of, members))
-    others = [one for one in every if uid_of(one) not in own and is_alive(one)]
-    queued = [one for one in others if ports_of(one) & ports and not place_of(one)]
+    others = _in_the_way(members, every)
+    queued = [one for one in others if not place_of(one)]
     if any(live_jobs(worlds, uid_of(one)) for one in queued):
         return True
-    left = worlds.slurm.nodes.keys() - _nodes_with_port(pod, every)
-    return bool(ports) and len(left) < len(members)
+    left = worlds.slurm.nodes.keys() - _nodes_beside(pod, every)
+    return bool(others) and len(left) < len(members)
 
 
-def _nodes_with_port(pod: Object, every: Sequence[Object]) -> set[str]:
-    """Return the Slurm nodes where another Pod uses a port of this one."""
-    ports = set[int]().union(*map(ports_of, _members(pod, every)))
-    others = [one for one in every if ports & ports_of(one) and is_alive(one) and place_of(one)]
-    return {slurm_node_of(place_of(one)) for one in others}
+def _in_the_way(members: Sequence[Object], every: Sequence[Object]) -> list[Object]:
+    """Return the Pods that may not stand beside one of these."""
+    own = set(map(uid_of, members))
+    others = [one for one in every if uid_of(one) not in own and is_alive(one)]
+    return [one for one in others if any(clash(one, member) for member in members)]
+
+
+def _nodes_beside(pod: Object, every: Sequence[Object]) -> set[str]:
+    """Return the Slurm nodes where a Pod stands that this one may not join."""
+    others = _in_the_way(_members(pod, every), every)
+    return {slurm_node_of(place_of(one)) for one in others if place_of(one)}
 
 
 def _free(worlds: Worlds, job: Job, *, but: Set[str]) -> list[str]:

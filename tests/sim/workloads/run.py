@@ -20,7 +20,7 @@ from tests.sim.workloads.callers import Callers, Habits
 from tests.sim.workloads.checks import WorkloadChecks
 from tests.sim.workloads.claim_people import ClaimPeople
 from tests.sim.workloads.overlap import Overlap
-from tests.sim.workloads.people import NAMESPACE, PREEMPTING, WorkloadPeople
+from tests.sim.workloads.people import NAMESPACE, PREEMPTING, Neighbourly, WorkloadPeople
 from tests.sim.workloads.rest import Asked, workload_unrest
 from tests.sim.workloads.volume_checks import VolumeChecks
 from tests.sim.worlds import Worlds
@@ -55,7 +55,10 @@ class WorkloadRun:
         self.people = WorkloadPeople(
             random.Random(f"works people {seed}"),
             self.worlds,
-            ports=random.Random(f"works ports {seed}"),
+            rules=Neighbourly(
+                ports=random.Random(f"works ports {seed}"),
+                loners=random.Random(f"works loners {seed}"),
+            ),
             claims=ClaimPeople(
                 random.Random(f"works claims {seed}"), self.worlds, namespace=NAMESPACE
             ),

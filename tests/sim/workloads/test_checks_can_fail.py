@@ -124,7 +124,7 @@ BROKEN: dict[str, Broken] = {
     ),
     "one member is bound (G1)": ([(RULES, "bind", _binds_one)], "a gang of two", {"G1", "P11"}),
     "two Pods with one port come to one Node (P8)": (
-        [(Neighbours, "fences", lambda *_: ())], "three pods want one port", {"port taken"},
+        [(Neighbours, "fences", lambda *_: ())], "three pods want one port", {"forbidden beside"},
     ),
     "a user's cancel is ignored (P17)": (
         [(submit, "cancelled_job", lambda *_: "")],

@@ -104,11 +104,28 @@ def place_of(pod: Object) -> str:
     return str(pod["spec"].get("nodeName", ""))
 
 
-def ports_of(pod: Object) -> set[int]:
-    """Return the ports of its Node that it uses."""
-    every = pod["spec"]["containers"]
+def clash(one: Object, other: Object) -> bool:
+    """Whether a rule of one of the two Pods forbids both on one Node (P8)."""
+    return bool(_forbids(one) & _shows(other) or _forbids(other) & _shows(one))
+
+
+def _shows(pod: Object) -> set[str]:
+    """Return what other Pods may mind: ports of the Node, and labels."""
+    labels = pod["metadata"].get("labels") or {}
+    return _ports(pod) | {f"{key}={value}" for key, value in labels.items()}
+
+
+def _forbids(pod: Object) -> set[str]:
+    rules = (pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}
+    terms = rules.get("requiredDuringSchedulingIgnoredDuringExecution", ())
+    pairs = [term["labelSelector"]["matchLabels"].items() for term in terms]
+    return _ports(pod) | {f"{key}={value}" for each in pairs for key, value in each}
+
+
+def _ports(pod: Object) -> set[str]:
+    every = (*pod["spec"]["containers"], *pod["spec"].get("initContainers", ()))
     ports = [port.get("hostPort", 0) for one in every for port in one.get("ports") or ()]
-    return set(ports) - {0}
+    return {f"port {one}" for one in ports if one}
 
 
 def cpus_of(pod: Object) -> int:
