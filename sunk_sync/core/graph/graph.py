@@ -320,10 +320,10 @@ class Graph:
 
     def _listed(self, source: Source) -> None:
         """The absences of a source are known after a complete listing."""
+        if source in ("jobs", "pods") and self.workloads.volumes.any_selected:
+            self.keys.mark(CLUSTER)
         if source == "jobs":
             self.keys.mark_each(self._workload_edges.jobs_listed())
-            if self.workloads.volumes.any_selected:
-                self.keys.mark(CLUSTER)
         elif source == "pods":
             self.keys.mark_each(self._workload_edges.pods_listed())
         elif source == "slurm_nodes":

@@ -16,6 +16,7 @@ from sunk_sync.core.model.facts import (
     Taken,
 )
 from sunk_sync.core.model.keys import (
+    CLUSTER,
     GANG_PREFIX,
     Key,
     gang_key,
@@ -118,7 +119,8 @@ class WorkloadEdges:
         """Return workloads that mind where the Pod stands, or share a claim with it."""
         sharing = self._volumes.pod_changed(before, after)
         mind = self._neighbours.pod_changed(before, after, keys={*keys, *sharing})
-        return set(map(workload_key, mind | sharing))
+        found = set(map(workload_key, mind | sharing))
+        return found | {CLUSTER} if self._volumes.may_unselect(before, after) else found
 
     def job_changed(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
         """Return the keys that read this job: its workload, and those at its hosts."""
