@@ -20,7 +20,7 @@ from sunk_sync.core.model.volumes import (
 from sunk_sync.core.tables.claims import pod_key
 from sunk_sync.core.tables.entries import Entry
 from sunk_sync.core.tables.table import Table
-from sunk_sync.core.translate.fences import Fence, Fences, fences_within
+from sunk_sync.core.translate.fences import Fence, Fences, TermsFence, fences_within
 from sunk_sync.core.translate.job_states import is_live, is_running
 from sunk_sync.core.translate.volume_fit import (
     IN_USE,
@@ -34,12 +34,13 @@ from sunk_sync.core.translate.volume_fit import (
 )
 from sunk_sync.core.views.parts import Selection
 from sunk_sync.core.views.workload import NO_VOLUMES, VolumeNeeds, WantedVolume
-from sunk_sync.core.workloads.index import WorkloadIndex
+from sunk_sync.core.workloads.index import Index, WorkloadIndex, discard
 
 UNREAD: Final = "its claims, volumes and classes of storage are not read yet"
 SELECTIONS_MAX: Final = 100
 """Stale selections that the cluster's view names at a time."""
 
+WISHES_KEPT: Final = 1024
 NOWHERE: Final = Fence("", frozenset(), inside=True, reason=NONE_FREE)
 NOTHING_SAID: Final = ProvisionerSaid("", "", 0.0)
 
@@ -64,11 +65,11 @@ class VolumeIndex:
         self._owner = f"{scheduler}/"
         self._users: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
         """Claim → UID → Pod that names it."""
-        self._open: defaultdict[str, set[str]] = defaultdict(set)
+        self._open: Index = defaultdict(set)
         """Class → claims without a volume."""
         self._free: defaultdict[str, dict[str, Volume]] = defaultdict(dict)
         """Class → name → volume that no claim owns."""
-        self._named: defaultdict[str, set[str]] = defaultdict(set)
+        self._named: Index = defaultdict(set)
         """Volume → claims that name it."""
         self._reserved: dict[str, str] = {}
         """Claim → volume that names it."""
@@ -116,8 +117,8 @@ class VolumeIndex:
     def claim_changed(self, before: VolumeClaim | None, after: VolumeClaim | None) -> set[str]:
         if before is not None:
             path = claim_path(before)
-            self._open[before.storage_class].discard(path)
-            self._named[before.volume].discard(path)
+            discard(self._open, before.storage_class, path)
+            discard(self._named, before.volume, path)
             self._selected.pop(path, None)
             if after is None or after.bound:
                 self.said.pop(before.uid, None)
@@ -194,7 +195,7 @@ class VolumeIndex:
             for fence in self._fences_of(claim, pod)
         )
 
-    def _fences_of(self, claim: VolumeClaim, pod: Pod) -> Iterator[Fence | Any]:
+    def _fences_of(self, claim: VolumeClaim, pod: Pod) -> Iterator[Fence | TermsFence]:
         in_use = self._nodes_in_use(claim, pod)
         if in_use and claim.modes == (ONE_NODE,):
             yield Fence("", in_use, inside=True, reason=IN_USE)
@@ -223,6 +224,8 @@ class VolumeIndex:
         wish = (claim.storage_class, claim.block, claim.size, claim.modes, claim.selector)
         known = self._fences.get(wish)
         if known is None:
+            if len(self._fences) >= WISHES_KEPT:
+                self._fences.clear()
             known = self._fences[wish] = self._new_fences(claim)
         return known
 
