@@ -118,12 +118,14 @@ class WorkloadEdges:
         sharing = self._volumes.pod_changed(before, after)
         mind = self._neighbours.pod_changed(before, after, keys={*keys, *sharing})
         found = set(map(workload_key, mind | sharing))
-        return found | {CLUSTER} if self._volumes.may_unselect(before, after) else found
+        return found | {CLUSTER} if self._volumes.any_selected else found
 
     def job_changed(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
         """Return the keys that read this job: its workload, and those at its hosts."""
         rows = [row for row in (before, after) if row is not None]
-        return self._job_changed(before, after, now=now).union(*map(self._awaited, rows))
+        keys = self._job_changed(before, after, now=now).union(*map(self._awaited, rows))
+        sharing = self._volumes.sharing(uid for row in rows for uid in uids_of(row.identity))
+        return keys.union(map(workload_key, sharing))
 
     def _job_changed(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
         if before is not None and after is not None:
