@@ -93,9 +93,8 @@ class WorkloadEdges:
                 self._index.note_arrivals(self._jobs.entries[one].row)
         nodes = {row.node_name for row in rows if row.node_name}
         self._residents.forget_asked(nodes)
-        keys = set(map(workload_key, workloads)) | self._review(workloads)
-        keys |= self._beside(before, after, keys=workloads)
-        keys |= self.bind_tried(tried) if tried is not None else set()
+        keys = self._review(workloads) | self._beside(before, after, keys=workloads)
+        keys |= {*map(workload_key, workloads), *(self.bind_tried(tried) if tried else ())}
         for row in rows:
             jobs = self._index.jobs_of_uid.get(row.uid, ())
             keys = keys.union(*[self._awaited(self._jobs.entries[one].row) for one in jobs])
@@ -119,13 +118,15 @@ class WorkloadEdges:
         """Return workloads that mind where the Pod stands, or share a claim with it."""
         sharing = self._volumes.pod_changed(before, after)
         mind = self._neighbours.pod_changed(before, after, keys={*keys, *sharing})
-        found = set(map(workload_key, mind | sharing))
-        return found | {CLUSTER} if self._volumes.may_unselect(before, after) else found
+        cluster = {CLUSTER} if self._volumes.any_selected else set()
+        return cluster.union(map(workload_key, mind | sharing))
 
     def job_changed(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
         """Return the keys that read this job: its workload, and those at its hosts."""
         rows = [row for row in (before, after) if row is not None]
-        return self._job_changed(before, after, now=now).union(*map(self._awaited, rows))
+        sharing = self._volumes.sharing(uid for row in rows for uid in uids_of(row.identity))
+        keys = self._job_changed(before, after, now=now) | set(map(workload_key, sharing))
+        return keys.union(*map(self._awaited, rows))
 
     def _job_changed(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
         if before is not None and after is not None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import Job, Node, Pod, Source
+from sunk_sync.core.model.keys import uids_of
 from sunk_sync.core.model.pod_spec import Requirement
 from sunk_sync.core.model.volumes import (
     ONE_NODE,
@@ -21,7 +22,7 @@ from sunk_sync.core.tables.claims import pod_key
 from sunk_sync.core.tables.entries import Entry
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.fences import Fence, Fences, TermsFence, fences_within
-from sunk_sync.core.translate.job_states import is_live, is_running
+from sunk_sync.core.translate.job_states import is_live, is_running, number_of
 from sunk_sync.core.translate.volume_fit import (
     IN_USE,
     NONE_FREE,
@@ -60,7 +61,6 @@ class VolumeIndex:
         self._volumes: Table[Volume] = tables["volumes"]
         self._classes: Table[StorageClass] = tables["storage_classes"]
         self._jobs: Table[Job] = tables["jobs"]
-        self._pods: Table[Pod] = tables["pods"]
         self._index = index
         self._owner = f"{scheduler}/"
         self._users: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
@@ -172,10 +172,6 @@ class VolumeIndex:
         """Whether some claim names the job for which its Node was selected."""
         return bool(self._selected)
 
-    def may_unselect(self, *pods: Pod | None) -> bool:
-        """Whether the change of these Pods may end the use of a selected Node."""
-        return self.any_selected and any(pod.volume_claims for pod in pods if pod is not None)
-
     def _users_of(self, paths: Iterable[str]) -> set[str]:
         key_of = self._index.key_of_uid
         uids = [uid for path in paths for uid in self._users.get(path, ())]
@@ -281,7 +277,32 @@ class VolumeIndex:
             return VolumeNeeds(waits=waits)
         if waits:
             return VolumeNeeds(waits=waits, failed=problem)
+        before = next(filter(None, (self._comes_first(pod, name, live) for pod, name in named)), "")
+        if before:
+            return VolumeNeeds(waits=before)
         return self._wanted(zip(pods, places, strict=False), live, mark=mark)
+
+    def _comes_first(self, pod: Pod, name: str, live: Entry[Job]) -> str:
+        """Of Pods that may use a claim on one Node only, that of the oldest running job is first.
+
+        The others follow it to its Node once it is bound.
+        """
+        path = pod_key(pod.namespace, name)
+        claim = self._claims.get(path)
+        if claim is None or not (claim.modes == (ONE_NODE,) or ONE_POD in claim.modes):
+            return ""
+        for uid, other in self._users.get(path, {}).items():
+            if uid == pod.uid or other.node_name or other.ended:
+                continue
+            jobs = [self._jobs.entries[one] for one in self._index.jobs_of_uid.get(uid, ())]
+            if any(is_running(one.row) and _age(one) < _age(live) for one in jobs):
+                return f'Pod {other.name}, which uses persistentvolumeclaim "{name}" too, is first'
+        return ""
+
+    def sharing(self, uids: Iterable[str]) -> set[str]:
+        """Return the workloads that share a claim with these Pods."""
+        pods = filter(None, map(self._index.pod_of, uids)) if self.active else ()
+        return self._users_of({path for pod in pods for path in _paths(pod)})
 
     def _unread(self) -> str:
         tables: tuple[Table[Any], ...] = (self._claims, self._volumes, self._classes)
@@ -377,16 +398,20 @@ class VolumeIndex:
 
     def _is_over(self, path: str, mark: str) -> bool:
         """Whether the job has ended, or its Pods that use the claim are bound already."""
-        job_id = mark.removeprefix(self._owner)
-        job = self._jobs.get(job_id)
+        job = self._jobs.get(mark.removeprefix(self._owner))
         if job is None or not is_live(job):
             return self._jobs.listed_s > self._claims.entries[path].changed_s or job is not None
-        return self._claims.entries[path].row.bound or self._is_of_others(path, job_id)
+        return self._claims.entries[path].row.bound or self._is_of_others(path, job)
 
-    def _is_of_others(self, path: str, job_id: str) -> bool:
-        """Whether no Pod that uses the claim has this job: Slurm gave its id away again (P23)."""
-        users, jobs_of = self._users.get(path, {}), self._index.jobs_of_uid
-        return self._pods.listed and all(job_id not in jobs_of.get(uid, ()) for uid in users)
+    def _is_of_others(self, path: str, job: Job) -> bool:
+        """Whether no Pod of this job uses the claim: Slurm gave its id away again (P23)."""
+        pods = [self._index.pod_of(uid) for uid in uids_of(job.identity)]
+        return all(pod is not None and path not in _paths(pod) for pod in pods)
+
+
+def _age(entry: Entry[Job]) -> tuple[float, tuple[int, int]]:
+    """Return since when the job is as it is: a binding for the older one may be on its way."""
+    return entry.changed_s, number_of(entry.row)
 
 
 def _paths(pod: Pod) -> tuple[str, ...]:

@@ -48,6 +48,16 @@ MUTANTS = (
         "The Pod was bound to a host that its volume cannot reach.",
     ),
     _mutant(
+        "Pods on two Nodes use one ReadWriteOnce claim", "core/workloads/volumes.py",
+        "        if before:", "        if False:",
+        "Their jobs began to run in one second, and the volume was attached to one Node only.",
+    ),
+    _mutant(
+        "a claim waits for another Pod's job of the same id", "core/workloads/volumes.py",
+        ".row.bound or self._is_of_others(path, job)", ".row.bound",
+        "slurmctld had lost its jobs, and the claim waited until the other Pod ended.",
+    ),
+    _mutant(
         "a provisioner that gives up is asked again", "core/workloads/volumes.py",
         "        if claim.selected_for == mark and not claim.selected_node:", "        if False:",
         "The host had no room for the volume, and the job held it forever.",

@@ -42,7 +42,7 @@ class ClaimPeople:
         if not self.active:
             return
         self._nodes = tuple(nodes)
-        add_classes(self._kube)
+        add_classes(self._kube, everywhere=self._rng.choice(("", "yes")))
         for node in self._nodes:
             if self._rng.random() < 0.7:
                 self._add_volume(LOCAL, node)

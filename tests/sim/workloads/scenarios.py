@@ -84,6 +84,19 @@ def pinned(name: str, *, node: str) -> Doing:
     return doing
 
 
+def sharing(*names: str) -> Doing:
+    """Create Pods of one host each. Each host reaches the claim of all, but one at a time."""
+
+    def doing(stage: Stage) -> None:
+        storing.add_classes(stage.kube, provision_s="3", everywhere="yes")
+        storing.add_claim(stage.kube, "shared", MADE, namespace=NAMESPACE)
+        spec = storing.with_claims(pod_spec(cpus=15), "shared")
+        for name in names:
+            stage.kube.add_pod(name, namespace=NAMESPACE, spec=spec)
+
+    return doing
+
+
 def pods_with_claims(*names: str, of: str, cpus: int = 4, **knobs: str) -> Doing:
     """Create Pods, each with a claim of its name."""
 
@@ -280,6 +293,9 @@ SCENARIOS: Mapping[str, Scenario] = {
         (1, gated("b")),
         (1, pods_with_claims("a", of=MADE)),
         (6, slurmctld_forgets(ungated="b")),
+    ),
+    "two pods share a claim that one host at a time can use": story(
+        "P8", (1, sharing("a", "b")), (90, delete("a"))
     ),
     "one task of an array ends": story("P14", (1, pods("a", "b", "c", cpus=5)), (9, delete("b"))),
     "preemption, held by the script": story(

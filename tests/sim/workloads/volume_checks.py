@@ -54,8 +54,15 @@ class VolumeChecks:
         namespace = pod["metadata"]["namespace"]
         for name in claims_of(pod):
             why = self._why_not(f"{namespace}/{name}", place_of(pod))
+            why = why or self._where_else(f"{namespace}/{name}", place_of(pod))
             if why:
                 self._break("bound without volume", f"{pod['metadata']['name']}: {name} {why}")
+
+    def _where_else(self, path: str, node_name: str) -> str:
+        """All claims here are ReadWriteOnce."""
+        users = users_of(self._worlds, path)
+        elsewhere = {place_of(pod) for pod in users} - {"", node_name}
+        return f"is used on {sorted(elsewhere)} just now" if elsewhere else ""
 
     def _why_not(self, path: str, node_name: str) -> str:
         namespace, _, name = path.partition("/")

@@ -30,6 +30,9 @@ def hosts_with_volumes(worlds: Worlds, pods: Sequence[Object]) -> set[str]:
     for pod in pods:
         for name in claims_of(pod):
             nodes &= _nodes_of(worlds, pod, name, nodes)
+            path = f"{pod['metadata']['namespace']}/{name}"
+            others = [one for one in users_of(worlds, path) if uid_of(one) != uid_of(pod)]
+            nodes &= set(filter(None, map(place_of, others))) or nodes
     return set(map(slurm_node_of, nodes))
 
 
