@@ -47,7 +47,7 @@ MORE_POSITIONAL = {
     "core/rules/cluster/relist.py::relist": RULE_SHAPE,
     **{
         f"core/rules/host/{name}.py::{name}": RULE_SHAPE
-        for name in ("enrol", "forget", "lock", "requeue")
+        for name in ("enrol", "forget", "gate", "lock", "requeue")
     },
     **{
         f"core/rules/node_set/{name}.py::{name}": RULE_SHAPE

@@ -247,7 +247,7 @@ class Outbox:
         if isinstance(action, SubmitJob):
             return Unsure(action, why, seen=(Attempt(action.identity.workload, self.clock()),))
         if isinstance(action, Bind):
-            tried = BindTried(action.reference.uid, action.job_id, self.clock())
+            tried = BindTried(action.reference.uid, action.job_id, self.clock(), action.slurm_node)
             return Unsure(action, why, seen=(tried,))
         return Unsure(action, why)
 

@@ -48,7 +48,7 @@ async def test_a_binding_without_an_answer_may_have_happened_P29(bench: Bench) -
     await bench.want_for(0.1, BIND)
     bench.want()
     (report,) = bench.reports
-    assert report.outcome == Unsure(BIND, "OSError: cut", seen=(BindTried("u1", "7", 1000),))
+    assert report.outcome == Unsure(BIND, "OSError: cut", seen=(BindTried("u1", "7", 1000, "n1"),))
 
 
 @on_bench

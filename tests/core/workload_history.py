@@ -274,5 +274,5 @@ def _unsure(outcome: Outcome, now: float) -> Unsure:
     if isinstance(action, SubmitJob):
         sent = (Attempt(action.identity.workload, now),)
     elif isinstance(action, Bind):
-        sent = (BindTried(action.reference.uid, action.job_id, now),)
+        sent = (BindTried(action.reference.uid, action.job_id, now, action.slurm_node),)
     return Unsure(action, "the connection broke", seen=sent)

@@ -80,7 +80,7 @@ async def test_a_conflict_with_an_unreadable_pod_may_be_our_binding_P14() -> Non
     script = Script(POST_binding=BOUND, GET=status(500, "x"))
     came = await outcome_of(script, BIND)
     assert isinstance(came, Unsure)
-    assert came.seen == (BindTried(POD.uid, BIND.job_id, 42.0),)
+    assert came.seen == (BindTried(POD.uid, BIND.job_id, 42.0, BIND.slurm_node),)
 
 
 @pytest.mark.parametrize("answer", [GONE, OTHER, status(403, "Forbidden"), status(422, "Invalid")])
@@ -94,7 +94,9 @@ async def test_a_binding_that_cannot_succeed_is_refused_P11(answer: Json) -> Non
 async def test_a_binding_that_may_have_happened_is_a_fact_P14(code: int, may_be: bool) -> None:
     came = await outcome_of(Script(POST_binding=status(code, "x")), BIND)
     assert isinstance(came, Unsure)
-    assert came.seen == ((BindTried(POD.uid, BIND.job_id, 42.0),) if may_be else ())
+    assert came.seen == (
+        (BindTried(POD.uid, BIND.job_id, 42.0, BIND.slurm_node),) if may_be else ()
+    )
 
 
 @pytest.mark.parametrize("code", [401, 429, 500, 503, 504])

@@ -39,7 +39,7 @@ from sunk_sync.core.model.facts import (
     WriteEcho,
     reference_of,
 )
-from sunk_sync.core.model.keys import CLUSTER, Key, host_key, workload_key
+from sunk_sync.core.model.keys import CLUSTER, Key, host_key
 from sunk_sync.core.model.node_lock import NodePods
 from sunk_sync.core.model.node_set import NodeSet
 from sunk_sync.core.model.node_set_answers import NodeSetAnswer
@@ -320,10 +320,10 @@ class Graph:
 
     def _listed(self, source: Source) -> None:
         """The absences of a source are known after a complete listing."""
+        if source in ("jobs", "pods") and self.workloads.volumes.any_selected:
+            self.keys.mark(CLUSTER)
         if source == "jobs":
             self.keys.mark_each(self._workload_edges.jobs_listed())
-            if self.workloads.volumes.any_selected:
-                self.keys.mark(CLUSTER)
         elif source == "pods":
             self.keys.mark_each(self._workload_edges.pods_listed())
         elif source == "slurm_nodes":
@@ -377,7 +377,7 @@ class Graph:
             self._observe_row(row, order=get_result.order, now=now, named=False)
         else:
             self.workloads.memory.settle_bind(tried, get_result)
-            self.keys.mark(workload_key(self.workloads.index.key_of_uid[of.uid]))
+            self.keys.mark_each(self._workload_edges.bind_tried(tried))
 
     def _observe_restraint(self, one: Holding | Paused) -> None:
         """Note why policy holds writes back."""

@@ -8,7 +8,7 @@ from sunk_sync.core.tables.claims import pod_key
 from sunk_sync.core.tables.entries import Claim
 from sunk_sync.core.tables.last_seen import node_place, pod_place
 from sunk_sync.core.views.host import NO_LOCK, NO_TRACES, Host, HostLock, Traces
-from sunk_sync.core.views.parts import Arrival, Residents
+from sunk_sync.core.views.parts import Arrival, Doubtful, Residents
 from sunk_sync.core.workloads.residents import residents_of
 from sunk_sync.core.workloads.workloads import Workloads
 
@@ -62,6 +62,7 @@ class HostSnapshots:
             lock=self._lock(name, node),
             gate_calls=self._calls.gates_at(name),
             arrivals=self._arrivals(name) if self._calls.waits_at(name) else (),
+            doubtful=self._doubtful(name) if self._calls.waits_at(name) else (),
             gate=self._workloads.gate(),
             blocks=self._node_sets.topology.state.applied.blocks,
         )
@@ -132,6 +133,13 @@ class HostSnapshots:
         entries = self._workloads.jobs.entries
         jobs = self._workloads.index.arrivals.get(name, ())
         return tuple([Arrival(one, entries[one].order) for one in sorted(jobs)])
+
+    def _doubtful(self, name: str) -> tuple[Doubtful, ...]:
+        index = self._workloads.index
+        tried = self._workloads.memory.tried_at(name)
+        known = [(index.key_of_uid[one.uid], one) for one in tried if one.uid in index.key_of_uid]
+        pods = [(index.pods[key][one.uid], one) for key, one in known]
+        return tuple([Doubtful(pod.namespace, pod.name, one) for pod, one in pods])
 
     def _moved(self, name: str, last: Mark) -> bool:
         pod = self._slurmd_pods.get(pod_key(last.namespace, last.pod))

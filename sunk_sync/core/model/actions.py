@@ -167,6 +167,9 @@ class SubmitJob(Struct, frozen=True, gc=False, kw_only=True):
     specs: tuple[PodSpec, ...] = ()
     """The specs of the Pods, each once. The tasks of an array have one spec, so one list of
     exclusions fits all of them."""
+    volume_claims: tuple[str, ...] = ()
+    """The claims of the Pods. Where a claim has its volume is known later: the tasks of an array
+    have the same claims."""
 
 
 class CancelJob(Struct, frozen=True, gc=False, kw_only=True):

@@ -246,6 +246,7 @@ class BindTried(Struct, frozen=True, gc=False):
     uid: str
     job_id: str
     given_up_s: float
+    slurm_node: str = ""
 
 
 class Placed(Struct, frozen=True, gc=False):

@@ -3,6 +3,7 @@
 from sunk_sync.core.model.actions import LOOK_AGAIN_S, Action, GetObject, Relist
 from sunk_sync.core.model.verdict import Ruling
 from sunk_sync.core.views.conclusions import is_known_gone
+from sunk_sync.core.views.parts import Tried
 from sunk_sync.core.views.workload import AbsentPods
 
 
@@ -29,3 +30,17 @@ def look_for_absent(absent: AbsentPods, *, since_s: float, now: float) -> Ruling
             wants.append(GetObject("Pod", namespace, name, asked_s or since_s))
     because = f"{open_pods[0]} may still live"
     return Ruling(tuple(dict.fromkeys(wants)), because, min(times, default=None))
+
+
+BOUND_AGAIN_S = 2.0
+"""Seconds between two reads of a Pod that do not show whether it is bound."""
+
+
+def look_where_bound(
+    tried: Tried, *, namespace: str, name: str, now: float
+) -> tuple[GetObject | None, float]:
+    """Return a read of a Pod that may be bound, or none, and when it is due (P14, L7)."""
+    again_s = tried.asked_s + BOUND_AGAIN_S
+    if tried.asked_s and now < again_s:
+        return None, again_s
+    return GetObject("Pod", namespace, name, tried.asked_s or tried.given_up_s), now

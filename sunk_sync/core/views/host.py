@@ -7,7 +7,7 @@ from sunk_sync.core.model.facts import GetResult, Node, Reference, SlurmdPod, Sl
 from sunk_sync.core.model.node_mark import Mark
 from sunk_sync.core.model.node_set import Features, NodeSet, Requeueing, Stamp, Topology
 from sunk_sync.core.model.node_set_answers import ControllerAge, RequeueTried
-from sunk_sync.core.views.parts import NOBODY, Arrival, Residents
+from sunk_sync.core.views.parts import NOBODY, Arrival, Doubtful, Residents
 
 
 class Traces(Struct, frozen=True, kw_only=True, gc=False):
@@ -117,6 +117,8 @@ class Host(Struct, frozen=True, kw_only=True, gc=False):
     gate_calls: tuple[GateCall, ...] = ()
     arrivals: tuple[Arrival, ...] = ()
     """Sorted by job id; empty while no gate call waits here."""
+    doubtful: tuple[Doubtful, ...] = ()
+    """Pods that may be bound here; empty while no gate call waits here."""
     lock: HostLock = NO_LOCK
     """Empty while nobody asks and the Node has no lock."""
     blocks: frozenset[str] = frozenset()

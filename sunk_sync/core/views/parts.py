@@ -57,6 +57,14 @@ class Arrival(Struct, frozen=True, gc=False):
     """When the latest read of the job began."""
 
 
+class Doubtful(Struct, frozen=True, gc=False):
+    """A Pod that may be bound here, by a binding without an answer (L7)."""
+
+    namespace: str
+    name: str
+    tried: "Tried"
+
+
 class Doubt(Struct, frozen=True, gc=False):
     """A source whose rows an answer contradicts (F3)."""
 
@@ -155,3 +163,5 @@ class Tried(Struct, frozen=True, gc=False):
     """When sunk-sync gave up the last of them."""
     asked_s: float = 0.0
     """When sunk-sync last read the Pod by name, without a proof."""
+    slurm_nodes: tuple[str, ...] = ()
+    """Hosts where the Pod may be bound."""

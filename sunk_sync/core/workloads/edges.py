@@ -16,6 +16,7 @@ from sunk_sync.core.model.facts import (
     Taken,
 )
 from sunk_sync.core.model.keys import (
+    CLUSTER,
     GANG_PREFIX,
     Key,
     gang_key,
@@ -29,6 +30,7 @@ from sunk_sync.core.model.user_policy import UserPolicy
 from sunk_sync.core.model.volumes import ProvisionerSaid
 from sunk_sync.core.tables.last_seen import node_place
 from sunk_sync.core.translate.job_states import has_passed_prolog, is_live, is_waiting
+from sunk_sync.core.views.parts import Tried
 from sunk_sync.core.workloads.changes import (
     is_another,
     lives_on,
@@ -72,10 +74,10 @@ class WorkloadEdges:
         """Return the keys that read this Pod; `deleted`: a watch reported its deletion."""
         if before is not None and after is not None and stays(before, after):
             return self._pod_stays(before, after)
+        tried = self._memory.binds_tried.get(before.uid) if before is not None else None
         rows = [row for row in (before, after) if row is not None]
-        workloads = {
-            key for row in rows for key in self._workloads_of_pod(row.uid, workload_key_of(row))
-        }
+        of_pod = self._index.workloads_of_pod
+        workloads = {key for row in rows for key in of_pod(row.uid, workload_key_of(row))}
         if before is not None:
             moves = after is None or moved(before, after)
             self._index.drop_pod(before)
@@ -93,6 +95,7 @@ class WorkloadEdges:
         self._residents.forget_asked(nodes)
         keys = set(map(workload_key, workloads)) | self._review(workloads)
         keys |= self._beside(before, after, keys=workloads)
+        keys |= self.bind_tried(tried) if tried is not None else set()
         for row in rows:
             jobs = self._index.jobs_of_uid.get(row.uid, ())
             keys = keys.union(*[self._awaited(self._jobs.entries[one].row) for one in jobs])
@@ -106,7 +109,7 @@ class WorkloadEdges:
         same = same_for_others(before, after)
         if same and before.terminating == after.terminating and before.gated == after.gated:
             return beside | {workload_key(own)}
-        workloads = self._workloads_of_pod(after.uid, own)
+        workloads = self._index.workloads_of_pod(after.uid, own)
         keys = beside | set(map(workload_key, workloads)) | self._review(workloads)
         if same and after.node_name not in self._residents.nodes_asked:
             return keys
@@ -116,7 +119,8 @@ class WorkloadEdges:
         """Return workloads that mind where the Pod stands, or share a claim with it."""
         sharing = self._volumes.pod_changed(before, after)
         mind = self._neighbours.pod_changed(before, after, keys={*keys, *sharing})
-        return set(map(workload_key, mind | sharing))
+        found = set(map(workload_key, mind | sharing))
+        return found | {CLUSTER} if self._volumes.may_unselect(before, after) else found
 
     def job_changed(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
         """Return the keys that read this job: its workload, and those at its hosts."""
@@ -205,8 +209,7 @@ class WorkloadEdges:
         """A newer read shows no change: return the keys that wait for such a read (L7, L8)."""
         keys = self._awaited(job)
         word = self._memory.notices.get(job.job_id)
-        answers = word is not None and order >= word.notified_at_s
-        if answers:
+        if answers := word is not None and order >= word.notified_at_s:
             del self._memory.notices[job.job_id]
             self._memory.first_notices.pop(job.job_id, None)
         if answers or (has_passed_prolog(job) and not self._memory.has_started(job)):
@@ -232,8 +235,7 @@ class WorkloadEdges:
                     return self._keys_of_id(word.workload) | self._forgotten(forgotten)
                 return self._sent_without_job(word.workload, now=now) | self._forgotten(forgotten)
             case BindRefused() | BindTried() if word.uid in index.key_of_uid:
-                memory.note_binding(word)
-                return {workload_key(index.key_of_uid[word.uid])}
+                return self.bind_tried(memory.note_binding(word))
             case GangSize():
                 key = gang_key(word.namespace, Gang(word.kind, word.name))
                 memory.sizes[key] = word
@@ -388,8 +390,15 @@ class WorkloadEdges:
     def pods_listed(self) -> set[Key]:
         """A listing of Pods was complete: Pods that it does not contain are gone."""
         self._memory.forget_ends()
-        tried = self._memory.settle_binds(listed_s=self._pods.agreed_s)
-        return set(map(workload_key, [*self._lists.orphaned, *tried]))
+        settled = self._memory.settle_binds(listed_s=self._pods.agreed_s)
+        keys = set(map(workload_key, self._lists.orphaned))
+        return keys.union(*map(self.bind_tried, settled))
+
+    def bind_tried(self, tried: Tried) -> set[Key]:
+        """Return the keys that read whether the Pod is bound: its own, and hosts with callers."""
+        own = self._index.key_of_uid.get(tried.uid)
+        hosts = [host_key(name) for name in tried.slurm_nodes if self._calls.waits_at(name)]
+        return {*hosts, workload_key(own)} if own is not None else set(hosts)
 
     def keys_at(self, slurm_node: str) -> set[Key]:
         """Return workloads about to start on this Slurm node: only they read its residents."""
@@ -409,13 +418,6 @@ class WorkloadEdges:
         return {host_key(name) for name in hosts} | {
             key for name in hosts for key in self.keys_at(name)
         }
-
-    def _workloads_of_pod(self, uid: str, own: str) -> set[str]:
-        """Return its workload, and those of other Pods of its jobs: a gang label may be removed."""
-        index, found = self._index, {own}
-        for one in index.jobs_of_uid.get(uid, ()):
-            found.update((index.workload_of_job[one],), index.keys_of_job(one))
-        return found
 
     def _review(self, workloads: Iterable[str]) -> set[Key]:
         """Update the watchlists; return the keys that this concerns."""

@@ -123,6 +123,13 @@ class WorkloadIndex:
         """Return every workload of a Pod or a job, oldest first."""
         return [*self.pods, *[key for key in self.orphans if key not in self.pods]]
 
+    def workloads_of_pod(self, uid: str, own: str) -> set[str]:
+        """Return its workload, and those of other Pods of its jobs: a gang label may be removed."""
+        found = {own}
+        for one in self.jobs_of_uid.get(uid, ()):
+            found.update((self.workload_of_job[one],), self.keys_of_job(one))
+        return found
+
     def knows(self, key: str) -> bool:
         return key in self.pods or key in self.orphans
 

@@ -129,18 +129,26 @@ class WorkloadMemory:
         ids = (key, *self.gang_ids.get(key, ()))
         return [self.attempts[one][0] for one in ids if one in self.attempts]
 
-    def note_binding(self, word: BindRefused | BindTried) -> None:
-        """Note a binding that was refused, or one without an answer.
+    def note_binding(self, word: BindRefused | BindTried) -> Tried:
+        """Note a binding that was refused, or one without an answer; return what may be bound.
 
-        The latter and earlier ones may have succeeded.
+        Of the latter, it and earlier ones may have succeeded.
         """
+        before = self.binds_tried.get(word.uid) or Tried(word.uid, (), 0.0)
         if isinstance(word, BindRefused):
             self.bind_refusals[word.uid] = word
-            return
-        before = self.binds_tried.get(word.uid)
-        others = before.job_ids if before is not None else ()
-        job_ids = tuple(dict.fromkeys((*others, word.job_id)))
-        self.binds_tried[word.uid] = Tried(word.uid, job_ids, word.given_up_s)
+            return before
+        tried = self.binds_tried[word.uid] = Tried(
+            uid=word.uid,
+            job_ids=tuple(dict.fromkeys((*before.job_ids, word.job_id))),
+            given_up_s=word.given_up_s,
+            slurm_nodes=tuple(dict.fromkeys((*before.slurm_nodes, word.slurm_node))),
+        )
+        return tried
+
+    def tried_at(self, slurm_node: str) -> list[Tried]:
+        """Return the bindings without an answer to this host."""
+        return [one for one in self.binds_tried.values() if slurm_node in one.slurm_nodes]
 
     def settle_bind(self, tried: Tried, get_result: GetResult) -> None:
         """Settle the bindings of a Pod read as gone, or as unbound when none can arrive any more.
@@ -154,17 +162,17 @@ class WorkloadMemory:
         else:
             self.binds_tried[tried.uid] = replace(tried, asked_s=get_result.asked_s)
 
-    def settle_binds(self, *, listed_s: float) -> list[str]:
-        """Return workloads whose bindings without an answer are settled by now.
+    def settle_binds(self, *, listed_s: float) -> list[Tried]:
+        """Return the bindings without an answer that are settled by now.
 
         Only a request about all Pods, sent when the binding can no longer arrive, settles it: a
         watch may lag.
         """
         arrived_s = listed_s - BINDING_S
-        uids = [uid for uid, one in self.binds_tried.items() if one.given_up_s < arrived_s]
-        for uid in uids:
-            del self.binds_tried[uid]
-        return [self.index.key_of_uid[uid] for uid in uids if uid in self.index.key_of_uid]
+        settled = [one for one in self.binds_tried.values() if one.given_up_s < arrived_s]
+        for one in settled:
+            del self.binds_tried[one.uid]
+        return settled
 
     def note_move(self, before: Job, after: Job) -> None:
         """A live job left all of its hosts for others."""

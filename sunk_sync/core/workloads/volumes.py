@@ -59,6 +59,7 @@ class VolumeIndex:
         self._volumes: Table[Volume] = tables["volumes"]
         self._classes: Table[StorageClass] = tables["storage_classes"]
         self._jobs: Table[Job] = tables["jobs"]
+        self._pods: Table[Pod] = tables["pods"]
         self._index = index
         self._owner = f"{scheduler}/"
         self._users: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
@@ -169,6 +170,10 @@ class VolumeIndex:
     def any_selected(self) -> bool:
         """Whether some claim names the job for which its Node was selected."""
         return bool(self._selected)
+
+    def may_unselect(self, *pods: Pod | None) -> bool:
+        """Whether the change of these Pods may end the use of a selected Node."""
+        return self.any_selected and any(pod.volume_claims for pod in pods if pod is not None)
 
     def _users_of(self, paths: Iterable[str]) -> set[str]:
         key_of = self._index.key_of_uid
@@ -369,10 +374,16 @@ class VolumeIndex:
 
     def _is_over(self, path: str, mark: str) -> bool:
         """Whether the job has ended, or its Pods that use the claim are bound already."""
-        job = self._jobs.get(mark.removeprefix(self._owner))
+        job_id = mark.removeprefix(self._owner)
+        job = self._jobs.get(job_id)
         if job is None or not is_live(job):
             return self._jobs.listed_s > self._claims.entries[path].changed_s or job is not None
-        return self._claims.entries[path].row.bound
+        return self._claims.entries[path].row.bound or self._is_of_others(path, job_id)
+
+    def _is_of_others(self, path: str, job_id: str) -> bool:
+        """Whether no Pod that uses the claim has this job: Slurm gave its id away again (P23)."""
+        users, jobs_of = self._users.get(path, {}), self._index.jobs_of_uid
+        return self._pods.listed and all(job_id not in jobs_of.get(uid, ()) for uid in users)
 
 
 def _paths(pod: Pod) -> tuple[str, ...]:

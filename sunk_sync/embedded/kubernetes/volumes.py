@@ -5,6 +5,7 @@ Annotations of a claim, or else of its StorageClass, change what a provisioner d
     embedded/provision-s  seconds from the selected Node to the volume (default 0; inf: never)
     embedded/bind-s       seconds from a reserved volume to the bound claim (default 0)
     embedded/not-on       Nodes, separated by commas, on which it can make no volume
+    embedded/everywhere   not empty: every Node reaches its volumes
 """
 
 import math
@@ -32,6 +33,7 @@ PREFIX = "embedded/"
 PROVISION = PREFIX + "provision-s"
 BIND = PREFIX + "bind-s"
 NOT_ON = PREFIX + "not-on"
+EVERYWHERE = PREFIX + "everywhere"
 STEP = "volumes"
 CONTROLLER = "kube-controller-manager"
 PROVISIONER = "csi-provisioner"
@@ -199,7 +201,7 @@ class VolumeController:
             if begun.node_name == node_name:
                 self._give_up(claim)
         else:
-            self._create(claim, begun.node_name)
+            self._create(claim, "" if knobs.get(EVERYWHERE) else begun.node_name)
 
     def _give_up(self, claim: Object) -> None:
         marks = {"annotations": {SELECTED_NODE: None}}

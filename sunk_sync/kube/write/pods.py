@@ -73,7 +73,7 @@ class WorkloadPush:
 
     def _perhaps(self, action: Bind, outcome: Unsure) -> Unsure:
         """The binding may have succeeded."""
-        tried = BindTried(action.reference.uid, action.job_id, self._clock())
+        tried = BindTried(action.reference.uid, action.job_id, self._clock(), action.slurm_node)
         return replace(outcome, seen=(tried,))
 
     async def _bound_already(self, action: Bind, outcome: Unsure) -> Outcome:

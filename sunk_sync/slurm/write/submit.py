@@ -282,6 +282,7 @@ def _family(desired: SubmitJob) -> object:
         desired.excluded,
         desired.kind,
         desired.specs,
+        desired.volume_claims,
         identity.hosts,
     )
 

@@ -3,9 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import AnswerGate, Relist
+from sunk_sync.core.model.actions import AnswerGate, GetObject, Relist
 from sunk_sync.core.model.calls import CallEnded, GateCall
-from sunk_sync.core.model.facts import Job, Observed
+from sunk_sync.core.model.facts import BindTried, Job, Observed, Pod
+from sunk_sync.core.model.timing import BINDING_S
 from tests.kit.build import BOUND, Core, deleted, job, node, pod, running, slurmd_pod, two_hosts
 
 RUNS = running(BOUND)
@@ -153,4 +154,56 @@ def test_a_pod_that_is_bound_elsewhere_is_not_waited_for_L7() -> None:
 def test_a_placeholder_does_not_wait_for_its_own_pod_L7_P11() -> None:
     core = two_hosts(ARRIVES, ITS)
     ask(core, job_id="8")
+    assert answer(core) is True
+
+
+def reads(core: Core) -> list[GetObject]:
+    return core.wants("n1", GetObject)
+
+
+def test_a_pod_that_may_be_bound_without_an_answer_is_read_first_L7_P14() -> None:
+    """A person cancelled its job while the binding was on its way."""
+    mine = pod("p1")
+    core = two_hosts(mine, job(mine, state="CANCELLED", slurm_nodes=("n1",)))
+    core.see(BindTried(mine.uid, "7", core.now, "n1"))
+    ask(core)
+    assert answer(core) is False
+    assert reads(core) == [GetObject("Pod", mine.namespace, mine.name, core.now - 1)]
+    core.answer(mine, "yes")
+    assert not reads(core)
+    core.wait(2)
+    assert reads(core)
+    core.now += BINDING_S
+    core.answer(mine, "yes")
+    assert answer(core) is True
+
+
+@pytest.mark.parametrize(
+    ("change", "go"), [(BOUND, False), (None, True)], ids=["it is bound", "it is gone"]
+)
+def test_what_becomes_of_a_doubtful_binding_answers_the_caller_L7_P14(
+    change: Pod | None, *, go: bool
+) -> None:
+    mine = replace(BOUND, node_name="")
+    core = two_hosts(mine, job(mine, state="CANCELLED", slurm_nodes=("n1",)))
+    core.see(BindTried(mine.uid, "7", core.now, "n1"))
+    ask(core)
+    core.see(change if change is not None else deleted("pods", mine))
+    assert answer(core) is go
+
+
+def test_a_doubtful_binding_to_another_host_is_not_waited_for_L7_P14() -> None:
+    mine = pod("p1")
+    core = two_hosts(mine)
+    core.see(BindTried(mine.uid, "7", core.now, "n2"))
+    ask(core)
+    assert answer(core) is True
+
+
+def test_a_listing_of_pods_settles_a_doubtful_binding_L7_P14() -> None:
+    mine = pod("p1")
+    core = two_hosts(mine)
+    core.see(BindTried(mine.uid, "7", core.now, "n1"))
+    ask(core)
+    core.see_listing("pods", mine, after_s=BINDING_S + 1)
     assert answer(core) is True

@@ -19,6 +19,8 @@ KEPT = 32
 STATES = "state"
 RECORDS = "jobs"
 """Last parts of the paths of all jobs' states and of all their records."""
+NO_SUCH_JOB = b'"error_number":2017'
+"""In the answer to a read of a job that Slurm does not have."""
 SUBMITS = ("submit", "allocate")
 
 
@@ -84,11 +86,13 @@ class Evidence:
     def taken(self, exchange: Exchange) -> None:
         rows = self._rows.pop(exchange.number, None)
         answer = exchange.answer
-        if rows is None or not isinstance(answer, Answer) or answer.status != 200:
-            return
-        if b'"errors":[{' in answer.body:
+        if rows is None or not isinstance(answer, Answer):
             return
         tail = _tail(exchange)
+        if NO_SUCH_JOB in answer.body and not exchange.writes:
+            self._note(int(tail.partition("_")[0]), exchange, None)
+        if answer.status != 200 or b'"errors":[{' in answer.body:
+            return
         if tail in (STATES, RECORDS) and not exchange.writes:
             self._take_many(exchange, rows)
         elif tail in SUBMITS:

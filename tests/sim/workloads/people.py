@@ -21,7 +21,7 @@ OTHERS = "elsewhere"
 RUN = "embedded/run-s"
 EXIT_CODE = "embedded/exit-code"
 PODS_MAX = 12
-GATES = {"schedulingGates": [{"name": "example.com/wait"}]}
+GATES: Object = {"schedulingGates": [{"name": "example.com/wait"}]}
 PREEMPTING = "high"
 """Partition whose jobs preempt those of the default one."""
 

@@ -161,8 +161,9 @@ def _has_squatter(worlds: Worlds, job: Job) -> bool:
 
 def _waits_beside_others(worlds: Worlds, pod: Object, every: Sequence[Object]) -> bool:
     """P8: other Pods, or volumes, leave it no host."""
-    no_volume = not hosts_with_volumes(worlds, _members(pod, every))
-    return no_volume or _waits_for_room(worlds, pod, every)
+    members = _members(pod, every)
+    left = hosts_with_volumes(worlds, members) - _nodes_beside(pod, every)
+    return len(left) < len(members) or _waits_for_room(worlds, pod, every)
 
 
 def _waits_for_room(worlds: Worlds, pod: Object, every: Sequence[Object]) -> bool:

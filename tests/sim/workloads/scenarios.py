@@ -12,7 +12,14 @@ from tests.sim.cast import END_DELAY
 from tests.sim.stage import Scenario, Stage, Step
 from tests.sim.words import PREFIX
 from tests.sim.workloads import storage as storing
-from tests.sim.workloads.people import NAMESPACE, PREEMPTING, RUN, pod_spec, with_port
+from tests.sim.workloads.people import (
+    GATES,
+    NAMESPACE,
+    PREEMPTING,
+    RUN,
+    pod_spec,
+    with_port,
+)
 from tests.sim.workloads.run import SCRIPT_MARK
 from tests.sim.workloads.stage import WorkloadStage
 from tests.sim.workloads.storage import AT_ONCE, LOCAL, MADE
@@ -42,12 +49,12 @@ def pods(*names: str, cpus: int = 4, end_s: float = 1, gang: str = "", run_s: fl
     return doing
 
 
-def pods_with_port(*names: str) -> Doing:
-    """Create Pods of which a Node can have only one."""
+def pods_with_port(*names: str, claims: tuple[str, ...] = ()) -> Doing:
+    """Create Pods of which a Node can have only one. Nobody creates the claims."""
 
     def doing(stage: Stage) -> None:
         for name in names:
-            spec = with_port(pod_spec())
+            spec = storing.with_claims(with_port(pod_spec()), *claims)
             stage.kube.add_pod(name, namespace=NAMESPACE, spec=spec)
 
     return doing
@@ -85,6 +92,21 @@ def pods_with_claims(*names: str, of: str, cpus: int = 4, **knobs: str) -> Doing
             storing.add_claim(stage.kube, name, of, namespace=NAMESPACE, **knobs)
             spec = storing.with_claims(pod_spec(cpus=cpus), name)
             stage.kube.add_pod(name, namespace=NAMESPACE, spec=spec)
+
+    return doing
+
+
+def gated(name: str) -> Doing:
+    return lambda stage: stage.kube.add_pod(name, namespace=NAMESPACE, spec=pod_spec(**GATES))
+
+
+def slurmctld_forgets(*, ungated: str) -> Doing:
+    """Let slurmctld lose all jobs. This Pod then gets the first job id again."""
+
+    def doing(stage: Stage) -> None:
+        stage.slurm.restart(now_s=stage.now_s, lose_state="everything")
+        path = f"namespaces/{NAMESPACE}/pods/{ungated}"
+        stage.worlds.patch(path, {"spec": {"schedulingGates": []}})
 
     return doing
 
@@ -231,7 +253,10 @@ SCENARIOS: Mapping[str, Scenario] = {
         "P8", (1, storage("k1", "k3")), (1, pods_with_claims("a", "b", of=LOCAL, bind_s="1"))
     ),
     "two pods want one local volume": story(
-        "P8", (1, storage("k1")), (1, pods_with_claims("a", "b", of=LOCAL))
+        "P8",
+        (1, storage("k1")),
+        (1, pods_with_claims("a", "b", of=LOCAL)),
+        (30, lambda stage: storing.add_volume(stage.kube, "disk-k3", LOCAL, node="k3")),
     ),
     "a bound claim decides the host": story("P8", (1, pinned("a", node="k3"))),
     "a provisioner fails on one host": story(
@@ -245,6 +270,16 @@ SCENARIOS: Mapping[str, Scenario] = {
         (1, FULL),
         (3, pods_with_claims("a", of=MADE)),
         volume_timeout_s=10.0,
+    ),
+    "a pod that misses its claim holds up nobody": story(
+        "P8", (1, pods_with_port("a", claims=("none",))), (2, pods_with_port("b"))
+    ),
+    "the job id of a claim goes to another pod": story(
+        "P8 P23",
+        (1, storage(provision_s="8", not_on="k1")),
+        (1, gated("b")),
+        (1, pods_with_claims("a", of=MADE)),
+        (6, slurmctld_forgets(ungated="b")),
     ),
     "one task of an array ends": story("P14", (1, pods("a", "b", "c", cpus=5)), (9, delete("b"))),
     "preemption, held by the script": story(

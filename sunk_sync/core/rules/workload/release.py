@@ -7,19 +7,17 @@ import math
 
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import Action, CancelJob, GetJob, GetObject, RecordEvent
+from sunk_sync.core.model.actions import Action, CancelJob, GetJob, RecordEvent
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.event_kinds import EVENT_BOUND_ELSEWHERE, EVENT_REPLACED
 from sunk_sync.core.model.facts import Job, reference_of
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.job_states import is_waiting
-from sunk_sync.core.views.absence import look_for_absent
+from sunk_sync.core.views.absence import look_for_absent, look_where_bound
 from sunk_sync.core.views.conclusions import is_broken, is_over, named
 from sunk_sync.core.views.replacement import why_late, why_replace
 from sunk_sync.core.views.workload import LiveJob, Workload
 
-BOUND_AGAIN_S = 2.0
-"""Seconds between two reads of a Pod that do not show whether it is bound."""
 UNHEARD_S = 0.5
 """After this time without a call of the script, sunk-sync reads the job; then after twice as long.
 """
@@ -94,11 +92,12 @@ def _look_where_bound(workload: Workload, now: float) -> Ruling:
     wants: list[Action] = []
     times: list[float] = []
     for one in tried:
-        pod, again_s = pods[one.uid], one.asked_s + BOUND_AGAIN_S
-        if one.asked_s and now < again_s:
+        pod = pods[one.uid]
+        look, again_s = look_where_bound(one, namespace=pod.namespace, name=pod.name, now=now)
+        if look is None:
             times.append(again_s)
         else:
-            wants.append(GetObject("Pod", pod.namespace, pod.name, one.asked_s or one.given_up_s))
+            wants.append(look)
     jobs = ", ".join(dict.fromkeys(job_id for one in tried for job_id in one.job_ids))
     because = f"{named(workload)} may be bound for job {jobs}: reading it first"
     return Ruling(tuple(wants), because, min(times, default=None))
