@@ -74,8 +74,10 @@ def test_a_gang_of_which_one_volume_cannot_be_made_tries_other_hosts_as_a_whole_
     loads = gang(pods, "part", "part-0", "part-1")
     until_bound(loads, "a gang of which one volume fails once")
     ((_, bad),) = [one for one in storage.failed if one[0] == "part-1"]
+    first, second = loads[0].jobs
+    print(f"given up on {bad}; the next job excludes {second['excluded_nodes']}")
     assert bad not in {load.node for load in loads}
-    assert replaced(loads[0].jobs[0])
+    assert replaced(first)
     assert [len(storage.volumes_of(f"part-{number}")) for number in range(2)] == [1, 1]
     assert any(message.endswith(FULL) for message in loads[0].events_of("SlurmJobReplaced"))
 

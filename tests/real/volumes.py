@@ -97,7 +97,8 @@ def with_claim(*names: str) -> dict[str, Any]:
 class Storage(Closing):
     """Classes of storage, and a provisioner as external-provisioner.
 
-    Of class `dynamic` it makes a volume on the selected Node, of class `network` one that all reach.
+    Of class `dynamic` it makes volumes on the selected Node, of class `network` ones that all
+    reach.
 
     `fails_on`: Nodes for which it makes no volume; it removes the selected Node then. `fails_once`:
     claims for which it fails so on the first Node.
