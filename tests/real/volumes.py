@@ -19,9 +19,11 @@ from tests.real.workloads import HOSTNAME
 PROVISIONER = "disks.invalid"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 WAITS, AT_ONCE = "WaitForFirstConsumer", "Immediate"
-DYNAMIC, SILENT, LOCAL, PLAIN = "dynamic", "silent", "local", "plain"
+DYNAMIC, NETWORK, SILENT = "dynamic", "network", "silent"
+LOCAL, PLAIN = "local", "plain"
 CLASSES: Mapping[str, tuple[str, str]] = {
     DYNAMIC: (PROVISIONER, WAITS),
+    NETWORK: (PROVISIONER, WAITS),
     SILENT: ("nobody.invalid", WAITS),
     LOCAL: (NO_PROVISIONER, WAITS),
     PLAIN: (NO_PROVISIONER, AT_ONCE),
@@ -93,7 +95,10 @@ def with_claim(*names: str) -> dict[str, Any]:
 
 
 class Storage(Closing):
-    """Classes of storage, and a provisioner of class `dynamic`, as external-provisioner.
+    """Classes of storage, and a provisioner as external-provisioner.
+
+    Of class `dynamic` it makes volumes on the selected Node, of class `network` ones that all
+    reach.
 
     `fails_on`: Nodes for which it makes no volume; it removes the selected Node then. `fails_once`:
     claims for which it fails so on the first Node.
@@ -121,6 +126,9 @@ class Storage(Closing):
 
     def add_volume(self, name: str, storage_class: str, *nodes: str) -> None:
         self._rest.call("POST", VOLUMES, volume(name, storage_class, *nodes))
+
+    def delete_claim(self, name: str) -> None:
+        self._rest.call("DELETE", f"{self._claims}/{name}")
 
     def claim(self, name: str) -> Any:
         return self._rest.call("GET", f"{self._claims}/{name}")
@@ -177,7 +185,9 @@ class Storage(Closing):
 
     def _make(self, one: Object, node: str) -> None:
         meta = one["metadata"]
-        made = volume(f"pvc-{meta['uid']}", one["spec"]["storageClassName"], node)
+        storage_class = one["spec"]["storageClassName"]
+        nodes = () if storage_class == NETWORK else (node,)
+        made = volume(f"pvc-{meta['uid']}", storage_class, *nodes)
         made["spec"]["capacity"] = one["spec"]["resources"]["requests"]
         made["metadata"]["annotations"] = {"pv.kubernetes.io/provisioned-by": PROVISIONER}
         reference = {key: meta[key] for key in ("namespace", "name", "uid", "resourceVersion")}

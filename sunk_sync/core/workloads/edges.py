@@ -175,7 +175,8 @@ class WorkloadEdges:
             self._index.drop_job(before)
         if after is not None:
             self._index.add_job(after)
-            self._memory.note_state(after, now=now)
+            known = before is not None and not is_another(before, after)
+            self._memory.note_state(before if known else None, after, now=now)
             self._note_sent(before, after, now=now)
         return [row for row in (before, after) if row is not None]
 
@@ -192,7 +193,7 @@ class WorkloadEdges:
     def _move_job(self, before: Job, after: Job, *, now: float) -> None:
         self._memory.note_move(before, after)
         self._index.note_arrivals(after)
-        self._memory.note_state(after, now=now)
+        self._memory.note_state(before, after, now=now)
 
     def _forget_unread(self, before: Job, after: Job | None) -> None:
         """Forget what nothing reads after this job was replaced or ended."""

@@ -3,7 +3,7 @@
 A restart loses them. Their number is bounded by the Pods and jobs, or by KEPT_S.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -181,18 +181,22 @@ class WorkloadMemory:
             left = {*self.left.get(after.job_id, ()), *before.slurm_nodes}
             self.left[after.job_id] = tuple(sorted(left))
 
-    def note_state(self, job: Job, *, now: float) -> None:
-        """Note when a job is first seen past its prolog, and when as ended."""
+    def note_state(self, before: Job | None, job: Job, *, now: float) -> None:
+        """Note when a job is first seen past its prolog, and when as ended.
+
+        While a job is COMPLETING, Slurm names only the hosts that it still holds.
+        """
         if not is_live(job):
             if job.job_id not in self.ended_s and job.identity.replaced:
-                self._note_given_up(job, now=now)
+                held = before.slurm_nodes if before is not None and is_live(before) else ()
+                self._note_given_up(job, {*held, *job.slurm_nodes}, now=now)
             self.ended_s.setdefault(job.job_id, now)
         elif has_passed_prolog(job):
             self.ran_s.setdefault(job.job_id, now)
 
-    def _note_given_up(self, job: Job, *, now: float) -> None:
+    def _note_given_up(self, job: Job, slurm_nodes: Collection[str], *, now: float) -> None:
         for key in filter(self.index.pods.__contains__, self.index.keys_of_job(job.job_id)):
-            self.submissions.note_given_up(key, job.slurm_nodes, now=now)
+            self.submissions.note_given_up(key, slurm_nodes, now=now)
 
     def note_sent(self, keys: Iterable[str], *, now: float) -> None:
         """A submission for these workloads was answered, or may have succeeded (P32)."""

@@ -73,6 +73,16 @@ def test_a_host_of_a_replaced_job_is_excluded_for_five_minutes_P32() -> None:
     assert core.submission(POD).excluded == ("n2",)
 
 
+def test_every_host_of_a_replaced_job_is_excluded_though_it_left_one_already_P32() -> None:
+    """While a job is COMPLETING, Slurm names only the hosts that it still holds."""
+    core = two_hosts(POD, *room("n3"))
+    fields: dict[str, Any] = {"job_id": "1", "identity": identity(POD, replaced=True)}
+    core.see(running(POD, at=("n1", "n2"), **fields))
+    see_job(core, job(POD, state="CANCELLED+COMPLETING", slurm_nodes=("n1",), **fields))
+    core.wait(10)
+    assert core.submission(POD).excluded == ("n1", "n2")
+
+
 def test_when_each_feasible_host_was_tried_all_are_allowed_again_P32() -> None:
     """Slurm refuses a job that excludes each host that can take it."""
     core = two_hosts(POD)
