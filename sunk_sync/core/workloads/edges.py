@@ -267,9 +267,7 @@ class WorkloadEdges:
         """The Namespace names other defaults: check the requests of its Pods again (P5)."""
         pods = self._index.pods.items()
         keys = [key for key, of in pods if any(pod.namespace == name for pod in of.values())]
-        for key in keys:
-            for one in (key, *self._memory.gang_ids.get(key, ())):
-                self._memory.refusals.pop(one, None)
+        self._memory.forget_refusals(keys)
         return set(map(workload_key, keys)) | self._placed_again(keys)
 
     def _taken_changed(self, word: Taken) -> set[Key]:

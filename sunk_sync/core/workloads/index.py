@@ -101,7 +101,7 @@ class WorkloadIndex:
         if slurm_nodes == before:
             return
         for name in before:
-            discard(self.arrivals, name, job_id)
+            discard(self.arrivals, name, one=job_id)
         for name in slurm_nodes:
             self.arrivals[name].add(job_id)
         if slurm_nodes:
@@ -111,7 +111,7 @@ class WorkloadIndex:
 
     def drop_job(self, job: Job) -> None:
         """Remove a job; `job` is the old row."""
-        discard(self.orphans, self.workload_of_job.pop(job.job_id, ""), job.job_id)
+        discard(self.orphans, self.workload_of_job.pop(job.job_id, ""), one=job.job_id)
         self.uids_of_job.pop(job.job_id, None)
         for uid in uids_of(job.identity):
             others = [one for one in self.jobs_of_uid.pop(uid, ()) if one != job.job_id]
@@ -139,7 +139,7 @@ class WorkloadIndex:
         if self.key_of_uid.keys().isdisjoint(self.uids_of_job[job_id]):
             self.orphans[key].add(job_id)
         else:
-            discard(self.orphans, key, job_id)
+            discard(self.orphans, key, one=job_id)
 
     def keys_of_job(self, job_id: str) -> set[str]:
         """Return the workloads of a job's Pods, or its own; empty for an unknown job."""
@@ -176,7 +176,7 @@ class WorkloadIndex:
         return sorted({*itertools.chain.from_iterable(naming), *(orphans or ())})
 
 
-def discard(index: Index, name: str, one: str) -> None:
+def discard(index: Index, name: str, *, one: str) -> None:
     members = index.get(name)
     if members is not None:
         members.discard(one)

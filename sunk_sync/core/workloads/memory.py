@@ -119,6 +119,12 @@ class WorkloadMemory:
             self.attempts.pop(refusal.workload, None)
         return forgotten
 
+    def forget_refusals(self, keys: Iterable[str]) -> None:
+        """Slurm may take jobs of these workloads now."""
+        for key in keys:
+            for one in (key, *self.gang_ids.get(key, ())):
+                self.refusals.pop(one, None)
+
     def is_refused(self, key: str) -> bool:
         """Return whether Slurm refused a job of this workload, not only an immediate one."""
         ids = (key, *self.gang_ids.get(key, ()))

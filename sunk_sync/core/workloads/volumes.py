@@ -117,8 +117,8 @@ class VolumeIndex:
     def claim_changed(self, before: VolumeClaim | None, after: VolumeClaim | None) -> set[str]:
         if before is not None:
             path = claim_path(before)
-            discard(self._open, before.storage_class, path)
-            discard(self._named, before.volume, path)
+            discard(self._open, before.storage_class, one=path)
+            discard(self._named, before.volume, one=path)
             self._selected.pop(path, None)
             if after is None or after.bound:
                 self.said.pop(before.uid, None)
