@@ -142,3 +142,13 @@ async def test_a_claim_that_changed_in_between_is_read_again_P8(
     server = Server(a_claim(), *answers)
     assert type(await outcome_of(server, SELECT)) is kind
     assert len(server.sent) == tries
+
+
+@pytest.mark.parametrize(("action", "kind"), [(SELECT, Refused), (UNSELECT, Done)])
+async def test_a_claim_that_goes_away_after_it_was_read_needs_no_more_P8(
+    action: VolumeAction, kind: type[Outcome]
+) -> None:
+    outcome = await outcome_of(Server(a_claim({names.VOLUME_FOR: OWNER}), GONE), action)
+    assert type(outcome) is kind
+    assert isinstance(outcome, Done | Refused)
+    assert outcome.missing

@@ -120,6 +120,8 @@ class VolumePush:
         )
         answer = await self._client.call(request, decoder.object)
         if isinstance(answer, KubeError):
+            if is_gone(answer):
+                return _gone(action)
             is_late = answer.status == CONFLICT
             return answer if is_late else failed(action, answer, request=request)
         return Done(action, (answer,) if isinstance(answer, Observed) else ())
