@@ -291,6 +291,8 @@ class VolumeIndex:
         claim = self._claims.get(path)
         if claim is None or not (claim.modes == (ONE_NODE,) or ONE_POD in claim.modes):
             return ""
+        if not claim.bound and claim.selected_for == self.mark_of(live.row.job_id):
+            return ""  # the others wait for its volume
         for uid, other in self._users.get(path, {}).items():
             if uid == pod.uid or other.node_name or other.ended:
                 continue
