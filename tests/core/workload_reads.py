@@ -32,6 +32,7 @@ class WorkloadReads(ReadSet):
         neighbours = graph.workloads.neighbours
         for name in ("fences", "is_ruled", "is_its_turn"):
             setattr(neighbours, name, self._unseen(getattr(neighbours, name)))
+        memory.tried_at = self._unseen(memory.tried_at)  # type: ignore[method-assign]
         graph.workloads.reach = self._unseen(graph.workloads.reach)  # type: ignore[method-assign]
         workloads, snapshots = graph.workloads, graph.workload_snapshots
         workloads.is_host = self._unseen(workloads.is_host)  # type: ignore[method-assign]
