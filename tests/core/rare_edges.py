@@ -377,7 +377,7 @@ GRAPH_EDGES: dict[str, Callable[[], None]] = {
         the_breaker_holds_a_deletion
     ),
     "_observe_call:self.keys.mark(CLUSTER)": the_script_of_the_topology_asks_and_goes,
-    "_observe_bound:self.keys.mark(workload_key(self.workloads.index.key_of_uid[of.uid]))": (
+    "_observe_bound:self.keys.mark_each(self._workload_edges.bind_tried(tried))": (
         a_read_shows_a_pod_unbound_after_a_binding_without_answer
     ),
     "slurm_node_changed:self.keys.mark(CLUSTER)": (most_marks_of_slurmd_pods_are_gone),

@@ -143,7 +143,7 @@ NAMES = [f"{edge.function}:{edge.source.replace('self._keys.', 'self.keys.')}" f
 READ_OF_SLURM = "_listed:self.keys.mark_each(self.node_sets.slurm_was_read())"
 OF_VOLUMES = (
     "claim_changed:self.keys.mark(CLUSTER)",
-    "_mark_workloads:self.keys.mark_each(map(workload_key, keys))",
+    "_mark_workloads:self.keys.mark_each(map(workload_key, {*keys, *beside}))",
     "_listed:self.keys.mark(CLUSTER)",
     "_job_changed:self.keys.mark(CLUSTER)",
 )
