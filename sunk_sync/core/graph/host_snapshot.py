@@ -139,7 +139,8 @@ class HostSnapshots:
         tried = self._workloads.memory.tried_at(name)
         known = [(index.key_of_uid[one.uid], one) for one in tried if one.uid in index.key_of_uid]
         pods = [(index.pods[key][one.uid], one) for key, one in known]
-        return tuple([Doubtful(pod.namespace, pod.name, one) for pod, one in pods])
+        unbound = [(pod, one) for pod, one in pods if not pod.node_name]
+        return tuple([Doubtful(pod.namespace, pod.name, one) for pod, one in unbound])
 
     def _moved(self, name: str, last: Mark) -> bool:
         pod = self._slurmd_pods.get(pod_key(last.namespace, last.pod))

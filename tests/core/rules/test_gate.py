@@ -192,6 +192,15 @@ def test_what_becomes_of_a_doubtful_binding_answers_the_caller_L7_P14(
     assert answer(core) is go
 
 
+def test_a_binding_without_an_answer_counts_no_more_once_the_pod_is_seen_bound_L7_P14() -> None:
+    """The watch was faster than the answer."""
+    core = two_hosts(BOUND, RUNS)
+    core.see(BindTried(BOUND.uid, "7", core.now, "n1"))
+    call = ask(core)
+    core.see(Observed(RUNS, call.asked_s))
+    assert answer(core) is True
+
+
 def test_a_doubtful_binding_to_another_host_is_not_waited_for_L7_P14() -> None:
     mine = pod("p1")
     core = two_hosts(mine)
