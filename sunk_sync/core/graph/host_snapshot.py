@@ -137,9 +137,8 @@ class HostSnapshots:
     def _doubtful(self, name: str) -> tuple[Doubtful, ...]:
         index = self._workloads.index
         tried = self._workloads.memory.tried_at(name)
-        known = [(index.key_of_uid[one.uid], one) for one in tried if one.uid in index.key_of_uid]
-        pods = [(index.pods[key][one.uid], one) for key, one in known]
-        unbound = [(pod, one) for pod, one in pods if not pod.node_name]
+        pods = [(index.pod_of(one.uid), one) for one in tried]
+        unbound = [(pod, one) for pod, one in pods if pod is not None and not pod.node_name]
         return tuple([Doubtful(pod.namespace, pod.name, one) for pod, one in unbound])
 
     def _moved(self, name: str, last: Mark) -> bool:

@@ -35,6 +35,7 @@ INTEGER_MAX = 2**63 - 1
 SUMMARY_REASONS_MAX = 16
 KINDS_MAX = 1024
 SPECS_KEPT = 256
+SELECTORS_KEPT = 1024
 
 
 def why_unfit(spec: PodSpec, node: Node, *, taken: Amounts = ()) -> str:
@@ -189,6 +190,16 @@ def label_check(line: Requirement) -> Check | None:
     if line.operator in ("Gt", "Lt") and len(line.values) == 1:
         return _comparison(_integer(line.values[0]), above=line.operator == "Gt")
     return None
+
+
+@lru_cache(SELECTORS_KEPT)
+def selects(selector: tuple[Requirement, ...], labels: Labels) -> bool:
+    """Return whether a label selector accepts these labels."""
+    for line in selector:
+        check = label_check(line)
+        if check is None or not check(label_of(labels, line.key)):
+            return False
+    return True
 
 
 def _name_check(line: Requirement) -> Check | None:

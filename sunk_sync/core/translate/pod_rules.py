@@ -5,7 +5,6 @@ A rule becomes fences: domains of Nodes that are closed, or the only open ones.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 
 from msgspec import Struct
 
@@ -20,7 +19,7 @@ from sunk_sync.core.model.pod_spec import (
     Spread,
 )
 from sunk_sync.core.translate.fences import Fence, Fences
-from sunk_sync.core.translate.node_fit import Labels, demand_of, label_check, label_of
+from sunk_sync.core.translate.node_fit import Labels, demand_of, label_of, selects
 
 Rule = PodTerm | Spread
 Selector = tuple[Requirement, ...]
@@ -33,7 +32,6 @@ BESIDE = "node(s) didn't match pod affinity rules"
 PORTS = "node(s) didn't have free ports for the requested pod ports"
 SPREAD = "node(s) didn't match pod topology spread constraints"
 ALL_NAMESPACES = "*"
-SELECTORS_KEPT = 1024
 
 
 class Kind(Struct, frozen=True, gc=False, cache_hash=True):
@@ -83,16 +81,7 @@ def matches(rule: Rule, kind: Kind, *, owner: str) -> bool:
     spaces = (rule.namespaces if isinstance(rule, PodTerm) else ()) or (owner,)
     if kind.namespace not in spaces and ALL_NAMESPACES not in spaces:
         return False
-    return rule.selector is not None and _selects(rule.selector, kind.labels)
-
-
-@lru_cache(SELECTORS_KEPT)
-def _selects(selector: Selector, labels: Labels) -> bool:
-    for line in selector:
-        check = label_check(line)
-        if check is None or not check(label_of(labels, line.key)):
-            return False
-    return True
+    return rule.selector is not None and selects(rule.selector, kind.labels)
 
 
 def fences_of(kind: Kind, standing: Standing, *, domain: Domain, hosts: Iterable[Node]) -> Fences:

@@ -3,10 +3,9 @@
 from collections.abc import Collection, Iterable
 
 from sunk_sync.core.model.facts import Node
-from sunk_sync.core.model.pod_spec import Requirement
 from sunk_sync.core.model.volumes import Volume, VolumeClaim
 from sunk_sync.core.translate.fences import holds
-from sunk_sync.core.translate.node_fit import Labels, label_check, label_of
+from sunk_sync.core.translate.node_fit import selects
 
 OUT_OF_REACH = "node(s) didn't match PersistentVolume's node affinity"
 NONE_FREE = "node(s) didn't find available persistent volumes to bind"
@@ -33,18 +32,10 @@ def can_take(claim: VolumeClaim, volume: Volume) -> bool:
         return False
     if volume.size < claim.size or not set(claim.modes).issubset(volume.modes):
         return False
-    return _selects(claim.selector, volume.labels)
+    return selects(claim.selector, volume.labels)
 
 
 def choose(volumes: Iterable[Volume], node: Node, *, taken: Collection[str] = ()) -> Volume | None:
     """Return the smallest of these volumes that the Node reaches; `taken`: names of others."""
     free = [one for one in volumes if one.name not in taken and holds(one.terms, node)]
     return min(free, key=lambda one: (one.size, one.name), default=None)
-
-
-def _selects(selector: tuple[Requirement, ...], labels: Labels) -> bool:
-    for line in selector:
-        check = label_check(line)
-        if check is None or not check(label_of(labels, line.key)):
-            return False
-    return True

@@ -10,6 +10,7 @@ from sunk_sync.core.model.pod_spec import (
     PodTerm,
     Requirement,
     Spread,
+    Term,
 )
 from sunk_sync.kube.decode import wire_pods as shapes
 
@@ -45,6 +46,19 @@ def rules_of(
 
 def requirement(wire: shapes.WireRequirement) -> Requirement:
     return Requirement(wire.key, wire.operator, wire.values or ())
+
+
+def node_terms(selector: shapes.WireNodeSelector | None) -> tuple[Term, ...] | None:
+    """Return the terms of a node selector; None: there is none."""
+    if selector is None:
+        return None
+    return tuple(
+        Term(
+            tuple(map(requirement, term.match_expressions or ())),
+            tuple(map(requirement, term.match_fields or ())),
+        )
+        for term in selector.node_selector_terms or ()
+    )
 
 
 def _required(affinity: shapes.WirePodAffinity | None) -> Sequence[shapes.WirePodTerm]:

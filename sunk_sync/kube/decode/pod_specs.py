@@ -15,7 +15,7 @@ from msgspec import Raw
 from sunk_sync.core.model.pod_spec import PodSpec, Term, Toleration
 from sunk_sync.core.translate.quantity import NANO, Amounts, amounts_of, counted, pod_requests
 from sunk_sync.kube.decode import wire_pods as shapes
-from sunk_sync.kube.decode.pod_rules import requirement, rules_of
+from sunk_sync.kube.decode.pod_rules import node_terms, rules_of
 from sunk_sync.kube.decode.strings import cut
 
 SPECS_KEPT: Final = 4096
@@ -170,15 +170,7 @@ def _node_selector(content: Raw) -> tuple[tuple[str, str], ...]:
 
 
 def _terms(affinity: shapes.WireNodeAffinity | None) -> tuple[Term, ...] | None:
-    if affinity is None or affinity.required is None:
-        return None
-    return tuple(
-        Term(
-            tuple(map(requirement, term.match_expressions or ())),
-            tuple(map(requirement, term.match_fields or ())),
-        )
-        for term in affinity.required.node_selector_terms or ()
-    )
+    return node_terms(affinity.required) if affinity is not None else None
 
 
 def tolerations_of(content: Raw) -> tuple[Toleration, ...]:

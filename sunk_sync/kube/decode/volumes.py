@@ -7,9 +7,8 @@ from sunk_sync.core.model.pod_spec import Requirement, Term
 from sunk_sync.core.model.volumes import StorageClass, Volume, VolumeClaim
 from sunk_sync.core.translate.quantity import NANO, nanos
 from sunk_sync.kube.decode import wire_volumes as shapes
-from sunk_sync.kube.decode.pod_rules import requirement, selector_of
+from sunk_sync.kube.decode.pod_rules import node_terms, selector_of
 from sunk_sync.kube.decode.strings import cut
-from sunk_sync.kube.decode.wire_pods import WireNodeSelector
 
 BLOCK: Final = "Block"
 WAITS: Final = "WaitForFirstConsumer"
@@ -49,6 +48,7 @@ def volume_row(wire: shapes.WireVolume) -> Volume:
     meta, spec = wire.metadata, wire.spec
     labels = tuple(sorted((meta.labels or {}).items()))
     affinity, owner = spec.node_affinity, spec.claim_ref
+    terms = node_terms(affinity.required) if affinity is not None else None
     return Volume(
         name=meta.name,
         uid=meta.uid,
@@ -56,7 +56,7 @@ def volume_row(wire: shapes.WireVolume) -> Volume:
         modes=spec.access_modes or (),
         block=spec.volume_mode == BLOCK,
         size=_bytes(spec.capacity),
-        terms=_within_zones(_terms(affinity.required) if affinity is not None else None, labels),
+        terms=_within_zones(terms, labels),
         labels=labels,
         claim=f"{owner.namespace}/{owner.name}" if owner is not None else "",
         claim_uid=owner.uid if owner is not None else "",
@@ -87,18 +87,6 @@ def _bytes(storage: shapes.WireStorage | None) -> int:
     if storage is None:
         return 0
     return -(-nanos(str(storage.storage)) // NANO)
-
-
-def _terms(selector: WireNodeSelector | None) -> tuple[Term, ...] | None:
-    if selector is None:
-        return None
-    return tuple(
-        Term(
-            tuple(map(requirement, term.match_expressions or ())),
-            tuple(map(requirement, term.match_fields or ())),
-        )
-        for term in selector.node_selector_terms or ()
-    )
 
 
 def _within_zones(

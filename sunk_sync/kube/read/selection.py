@@ -54,6 +54,10 @@ class Selection(Struct, frozen=True, kw_only=True):
         return self.decoder.source
 
 
+WATCHED: Final = ("watch", "changes arrive within milliseconds")
+"""A verb with its reason, for RBAC."""
+
+
 class Collection(Struct, frozen=True, kw_only=True):
     """Objects of one kind, the rows of one source."""
 
@@ -75,7 +79,7 @@ class Collection(Struct, frozen=True, kw_only=True):
     component: str = "syncer"
     verbs: tuple[tuple[str, str], ...] = (
         ("list", "sunk-sync starts from a complete listing"),
-        ("watch", "changes arrive within milliseconds"),
+        WATCHED,
     )
     """Verbs with reasons, for RBAC."""
 
@@ -148,7 +152,7 @@ COLLECTIONS: Final[Mapping[Source, Collection]] = {
         component="nodesets",
         verbs=(
             ("list", "reads which slurmd Pods should exist (N1)"),
-            ("watch", "changes arrive within milliseconds"),
+            WATCHED,
         ),
     ),
     OTHER_PODS: Collection(
@@ -173,7 +177,7 @@ COLLECTIONS: Final[Mapping[Source, Collection]] = {
         component="scheduler",
         verbs=(
             ("list", "reads the defaults that Namespaces name, for namespace-defaults (P5)"),
-            ("watch", "changes arrive within milliseconds"),
+            WATCHED,
         ),
     ),
     "volume_claims": Collection(
@@ -185,7 +189,7 @@ COLLECTIONS: Final[Mapping[Source, Collection]] = {
         component="scheduler",
         verbs=(
             ("list", "reads the claims of Pods, from the first Pod with a claim on"),
-            ("watch", "changes arrive within milliseconds"),
+            WATCHED,
         ),
     ),
     "volumes": Collection(
@@ -197,7 +201,7 @@ COLLECTIONS: Final[Mapping[Source, Collection]] = {
         component="scheduler",
         verbs=(
             ("list", "reads which Nodes reach a volume, from the first Pod with a claim on"),
-            ("watch", "changes arrive within milliseconds"),
+            WATCHED,
         ),
     ),
     "storage_classes": Collection(
@@ -210,7 +214,7 @@ COLLECTIONS: Final[Mapping[Source, Collection]] = {
         component="scheduler",
         verbs=(
             ("list", "reads when a claim gets its volume, from the first Pod with a claim on"),
-            ("watch", "changes arrive within milliseconds"),
+            WATCHED,
         ),
     ),
 }

@@ -1,6 +1,7 @@
 """Actions on the lock of a Node: set, remove, list the Pods that it must wait for (L1-L4)."""
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -16,11 +17,9 @@ from sunk_sync.kube.api.client import Caller, Request
 from sunk_sync.kube.decode.pod_specs import tolerations_of
 from sunk_sync.kube.decode.source_decoder import SourceDecoder, Unreadable
 from sunk_sync.kube.write.apply import path_of
-from sunk_sync.kube.write.outcomes import failed, is_gone, is_missing
+from sunk_sync.kube.write.outcomes import failed, is_gone, is_missing, unless_crossed
 
 JSON_PATCH: Final = "application/json-patch+json"
-TRIES: Final = 3
-"""The kubelet may write the Node between the read and the patch."""
 OTHER_VERSION: Final = (409, 422)
 """Statuses for a patch whose test of the resourceVersion failed."""
 PODS_BYTES_MAX: Final = 64 << 20
@@ -102,14 +101,7 @@ class LockPush:
     async def push(self, action: LockAction) -> Outcome:
         if isinstance(action, GetNodePods):
             return await self._list(action)
-        outcome = await self._change(action)
-        tries = 1
-        while isinstance(outcome, KubeError) and tries < TRIES:
-            outcome = await self._change(action)
-            tries += 1
-        if isinstance(outcome, KubeError):
-            return Unsure(action, f"{action.reference.path} changes all the time: {outcome.why}")
-        return outcome
+        return await unless_crossed(action, partial(self._change, action))
 
     async def _change(self, action: Lock | Unlock) -> Outcome | KubeError:
         """Read the Node and patch what was read; KubeError: it changed in between."""

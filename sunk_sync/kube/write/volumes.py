@@ -1,6 +1,7 @@
 """Actions on volumes: read the object, and change it only as it was read."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -28,16 +29,13 @@ from sunk_sync.kube.decode.source_decoder import (
     Unreadable,
 )
 from sunk_sync.kube.write.apply import MERGE, path_of
-from sunk_sync.kube.write.outcomes import failed, is_gone
+from sunk_sync.kube.write.outcomes import failed, is_gone, unless_crossed
 
 CLAIM_KIND: Final = "PersistentVolumeClaim"
 FAILED: Final = "ProvisioningFailed"
 """Reason of the Events of provisioners, as sig-storage's library names it."""
 WORDS_MAX: Final = 300
 CONFLICT: Final = 409
-TRIES: Final = 3
-"""Kubernetes writes to claims and volumes at the same time; a write that crosses one is repeated
-on the object as it is then."""
 
 
 class _Event(Struct, frozen=True, rename="camel"):
@@ -71,14 +69,7 @@ class VolumePush:
     async def push(self, action: VolumeAction) -> Outcome:
         if isinstance(action, GetProvisioning):
             return await self._ask(action)
-        tries = 1
-        outcome = await self._try(action)
-        while isinstance(outcome, KubeError) and tries < TRIES:
-            outcome = await self._try(action)
-            tries += 1
-        if isinstance(outcome, KubeError):
-            return Unsure(action, f"{action.reference.path} changes too often: {outcome.why}")
-        return outcome
+        return await unless_crossed(action, partial(self._try, action))
 
     async def _try(self, action: VolumeWrite) -> Outcome | KubeError:
         """Read and write once; KubeError: somebody wrote in between."""

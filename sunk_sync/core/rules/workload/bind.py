@@ -37,7 +37,7 @@ def bind(workload: Workload, configuration: Configuration, now: float) -> Ruling
 
 
 def _bind(pod: Pod, job: Job, placement: Placement, *, locks: bool) -> Bind:
-    assert placement.node is not None  # see _why_not
+    assert placement.node is not None  # see places_to_bind
     shield = locks and not tolerates_lock(pod.spec.tolerations)
     node_name, slurm_node = placement.node.name, placement.slurm_node
     return Bind(reference_of(pod), node_name, job.job_id, slurm_node, shield=shield)
