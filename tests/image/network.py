@@ -17,6 +17,8 @@ from tests.real.testbed.sandbox import Daemon, run, wait_until
 
 HOLD = ("unshare", "--net", "sleep", "infinity")
 PIECE_BYTES = 64 << 10
+CONNECT_S = 1.0
+"""A Pod that has just ended answers nothing. A real Service leaves the client's own limit."""
 Address = tuple[str, int]
 
 
@@ -103,7 +105,7 @@ class Service(Closing):
             found = await asyncio.to_thread(self._find)
             if found is None:
                 raise ConnectionRefusedError
-            theirs = await asyncio.open_connection(*found)
+            theirs = await asyncio.wait_for(asyncio.open_connection(*found), CONNECT_S)
         except OSError:
             writer.transport.abort()
             return

@@ -334,7 +334,8 @@ def traces(user: User) -> list[str]:
     for one in found:
         del one["metadata"]["managedFields"]
     texts = [json.dumps(one) for one in (*found, *user.bed.slurm.slurm_nodes())]
-    return [text for text in texts if re.search("sunk|Slurm[A-Z]", text)]
+    named = (re.search(".{0,80}(sunk|Slurm[A-Z]).{0,200}", text) for text in texts)
+    return [one[0] for one in named if one]
 
 
 def removal() -> list[list[str]]:

@@ -245,7 +245,7 @@ class VolumeIndex:
         """Whether the volumes of the Pod leave it no choice of hosts, or no host at all."""
         if not self.is_user((pod,)):
             return False
-        if self._unread() or any(self._problem(pod, name) for name in pod.volume_claims):
+        if self._unread() or any(self._unusable(pod, name) for name in pod.volume_claims):
             return True
         claims = filter(None, map(self._claims.get, _paths(pod)))
         return any(self._is_fixed(claim) for claim in claims)
@@ -274,7 +274,8 @@ class VolumeIndex:
         for_others = (self._made_for_another(pod, name, mark) for pod, name in named)
         waits = problem or next(filter(None, for_others), "")
         if live is None or not is_running(live.row):
-            return VolumeNeeds(waits=waits)
+            unseen = (self._unseen(pod, name) for pod, name in named)
+            return VolumeNeeds(waits=waits or next(filter(None, unseen), ""))
         if waits:
             return VolumeNeeds(waits=waits, failed=problem)
         before = next(filter(None, (self._comes_first(pod, name, live) for pod, name in named)), "")
@@ -320,8 +321,6 @@ class VolumeIndex:
             return f"{named} is being deleted"
         if ONE_POD in claim.modes and self._nodes_in_use(claim, pod):
             return f"another Pod uses {named}, and its mode is {ONE_POD}"
-        if claim.volume and self._volumes.get(claim.volume) is None:
-            return f'persistentvolume "{claim.volume}" of {named} not found'
         if claim.volume or self._volume_of(claim) is not None:
             return ""
         storage_class = self._classes.get(claim.storage_class)
@@ -330,6 +329,16 @@ class VolumeIndex:
         if storage_class is None or not storage_class.waits:
             return f"pod has unbound immediate PersistentVolumeClaims: {named}"
         return ""
+
+    def _unseen(self, pod: Pod, name: str) -> str:
+        """Return that the claim has a volume that is not there; it may only come later."""
+        claim = self._claims.get(pod_key(pod.namespace, name))
+        if claim is None or not claim.volume or claim.volume in self._volumes.entries:
+            return ""
+        return f'persistentvolume "{claim.volume}" of persistentvolumeclaim "{name}" not found'
+
+    def _unusable(self, pod: Pod, name: str) -> str:
+        return self._problem(pod, name) or self._unseen(pod, name)
 
     def _made_for_another(self, pod: Pod, name: str, mark: str) -> str:
         claim = self._claims.get(pod_key(pod.namespace, name))
@@ -347,7 +356,9 @@ class VolumeIndex:
         for pod, node in placed:
             for path in _paths(pod):
                 claim = self._claims.get(path)
-                if claim is None or claim.bound or path in wanted:
+                if claim is None or path in wanted:
+                    continue
+                if claim.bound and claim.volume in self._volumes.entries:
                     continue
                 one = self._choice(claim, node, mark=mark, taken=taken)
                 if isinstance(one, str):
@@ -362,6 +373,8 @@ class VolumeIndex:
         """Return the volume for a claim on this Node, or why there is none."""
         since_s = self._claims.entries[claim_path(claim)].changed_s
         volume = self._volume_of(claim)
+        if volume is None and claim.volume:
+            return WantedVolume(claim, node.name, None, since_s, mark)
         if volume is not None:
             since_s = max(since_s, self._volumes.entries[volume.name].changed_s)
             return WantedVolume(claim, node.name, volume, since_s, mark)

@@ -253,6 +253,24 @@ def test_a_job_where_the_volumes_cannot_be_had_is_given_up_P8(rows: list[Row], w
     assert not core.binds(mine)
 
 
+def test_a_volume_that_is_seen_after_its_claim_was_bound_is_awaited_P8() -> None:
+    mine = user()
+    core = cluster(mine, running(mine), bound(selected_node="kn1", selected_for=OURS))
+    assert not core.cancels(mine)
+    assert not core.binds(mine)
+    assert core.workload_verdict(mine).because == "waits for volumes: c-p1 on kn1"
+    core.see(volume("v1", "kn1", claim="ns/c-p1"))
+    assert core.binds(mine)
+
+
+def test_a_volume_that_never_is_seen_ends_the_wait_P8() -> None:
+    mine = user()
+    core = cluster(mine, running(mine), bound(), volume_timeout_s=60.0)
+    core.wait(60.0)
+    assert core.cancels(mine) == [("7", True)]
+    assert 'claim "c-p1" got no volume on Node kn1 within' in core.workload_verdict(mine).because
+
+
 def asks(core: Core, of: Pod) -> list[Any]:
     return core.workload_wants(of, GetProvisioning)
 

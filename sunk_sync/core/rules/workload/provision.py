@@ -39,7 +39,8 @@ def provision(workload: Workload, configuration: Configuration, now: float) -> R
 
 def _ask_s(one: WantedVolume) -> float | None:
     """Return when to read what the provisioner says; None: nobody makes the volume yet."""
-    if one.volume is not None or one.claim.selected_for != one.owner:
+    claim = one.claim
+    if one.volume is not None or claim.volume or claim.selected_for != one.owner:
         return None
     if one.is_given_up:
         return 0.0
