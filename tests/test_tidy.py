@@ -233,9 +233,9 @@ def events(path: Path) -> set[str]:
 
 
 def test_every_action_has_one_rule_and_metadata_one_for_each_manager() -> None:
-    """Two rules make conditions of a Pod, never both for one Pod: `mirror` or `conflict`."""
+    """`mirror` or `conflict` set those of a slurmd Pod, `outgrow` those of a workload Pod."""
     made = {name: rules for name, rules in owners().items() if name not in ASKS}
-    assert made.pop("SetConditions") == {"mirror", "conflict"}
+    assert made.pop("SetConditions") == {"mirror", "conflict", "outgrow"}
     assert HOST_RULES.keys() & RIVAL_RULES.keys() == {"gate", "lock"}
     assert all(len(rules) == 1 for rules in made.values()), made
     assert not {"SetMetadata", "RecordEvent"} & made.keys(), "without a manager or a reason"

@@ -38,6 +38,7 @@ from sunk_sync.core.rules.node_set.reserve import reserve
 from sunk_sync.core.rules.node_set.tally import tally
 from sunk_sync.core.rules.workload.bind import bind
 from sunk_sync.core.rules.workload.evict import evict
+from sunk_sync.core.rules.workload.outgrow import outgrow
 from sunk_sync.core.rules.workload.provision import provision
 from sunk_sync.core.rules.workload.release import release
 from sunk_sync.core.rules.workload.size import size
@@ -84,6 +85,7 @@ WORKLOAD_RULES: dict[str, WorkloadRule] = {
     "size": size,
     "stop": stop,
     "warn": warn,
+    "outgrow": outgrow,
 }
 RIVAL_RULES: dict[str, HostRule] = {"conflict": conflict, "gate": gate, "lock": lock}
 NODE_SET_RULES: dict[str, NodeSetRule] = {

@@ -1,7 +1,7 @@
 """The admission policy on a real API server judges Pods as sunk-sync does, and no others."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from tests.real.testbed.sandbox import wait_until
 pytestmark = pytest.mark.real
 
 KINDS = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+POLICIES = ("sunk-sync-slurm", "sunk-sync-resize-slurm")
 BAD = Case({"user-id": "alice"})
 INVALID = 422
 ACTIVE_DEADLINE_S = 60
@@ -33,7 +34,7 @@ def put(kube: KubeServer, objects: list[Object], folder: Path) -> None:
     """Apply the policy, and wait until the API server uses it."""
     file = folder / "policy.json"
     ours = [one for kind in KINDS for one in of_kind(objects, kind)]
-    assert len(ours) == len(KINDS)
+    assert len(ours) == len(KINDS) * len(POLICIES)
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": ours}))
     kube.kubectl("apply", "--validate=strict", "-f", file)
 
@@ -51,7 +52,7 @@ def ruled(
     wait_until(lambda: refusal(kube, BAD) != "", "the policy active", deadline_s=ACTIVE_DEADLINE_S)
     yield configuration_of(loaded(objects, folder), cluster_uid="uid")
     for kind in KINDS:
-        kube.kubectl("delete", kind, "sunk-sync-slurm")
+        kube.kubectl("delete", kind, *POLICIES)
 
 
 def create(kube: KubeServer, case: Case, *, namespace: str = "") -> Any:
@@ -204,3 +205,64 @@ def test_grace_is_checked_only_against_a_known_kill_wait_P3(
         if "terminationGracePeriodSeconds" in one["expression"]
     ] or [None]
     assert found is None if limit is None else found.endswith(f"< {limit}")
+
+
+MAIN, SIDE = ("main", "2", "1Gi"), ("side", "500m", "100Mi")
+
+
+def sized(*containers: tuple[str, str, str]) -> list[Object]:
+    """Return containers with their requests, by name, cpu and memory."""
+    return [
+        {"name": name, "image": "none", "resources": {"requests": {"cpu": cpu, "memory": memory}}}
+        for name, cpu, memory in containers
+    ]
+
+
+@pytest.fixture(scope="module")
+def resize(kube: KubeServer, ruled: Configuration) -> Iterator[Callable[..., str]]:
+    """Resize a Pod that runs, as a trial; return why it is refused, or empty."""
+    assert ruled.namespace_rules is not None
+    path = "/api/v1/namespaces/team-a/pods"
+    pod = Case({"user-id": "1002"}).manifest("runs")
+    pod["spec"] |= {"containers": sized(MAIN, SIDE), "nodeName": "n1"}
+    kube.rest.call("POST", path, pod)
+    told = [{"name": one["name"], "image": "none", "imageID": "", "restartCount": 0, "ready": True,
+             "resources": one["resources"]} for one in sized(MAIN, SIDE)]  # fmt: skip
+    strategic = "application/strategic-merge-patch+json"
+    status = {"status": {"phase": "Running", "containerStatuses": told}}
+    kube.rest.call("PATCH", f"{path}/runs/status", status, content_type=strategic)
+
+    def change(*containers: tuple[str, str, str]) -> str:
+        patch = {"spec": {"containers": sized(*containers)}}
+        try:
+            kube.rest.call("PATCH", f"{path}/runs/resize?dryRun=All", patch, content_type=strategic)
+        except RestError as error:
+            return str(error.body["message"])
+        return ""
+
+    if "could not find" in change(MAIN):
+        pytest.skip("this version of Kubernetes resizes no Pods")
+    yield change
+    kube.rest.call("DELETE", f"{path}/runs?gracePeriodSeconds=0")
+
+
+@pytest.mark.parametrize(
+    ("containers", "refused"),
+    [
+        ((MAIN,), ""),
+        ((("main", "1", "512Mi"),), ""),
+        ((("main", "2500m", "1Gi"),), ""),
+        ((("main", "1500m", "1Gi"), ("side", "1", "100Mi")), ""),
+        ((("main", "2501m", "1Gi"),), "more cpu"),
+        ((("side", "8", "100Mi"),), "more cpu"),
+        ((("main", "2", "1025Mi"),), "more memory"),
+    ],
+    ids=["no change", "smaller", "within whole CPUs", "from one to the other", "more CPUs",
+         "another container", "more memory"],
+)  # fmt: skip
+def test_a_resize_beyond_the_job_is_refused_P20(
+    resize: Callable[..., str], containers: tuple[tuple[str, str, str], ...], refused: str
+) -> None:
+    said = resize(*containers)
+    assert refused in said
+    assert bool(said) == bool(refused), said

@@ -32,9 +32,11 @@ class VolumeReads(WorkloadReads):
     """Volumes are read by class and by claim: the oracle guards their edges."""
 
     def _own(self) -> None:
-        volumes = self._graph.workloads.volumes
-        for name in ("fences", "needs", "is_user", "stale_selections"):
-            setattr(volumes, name, self._unseen(getattr(volumes, name)))
+        workloads = self._graph.workloads
+        for name in ("fences", "is_user", "stale_selections"):
+            setattr(workloads.volumes, name, self._unseen(getattr(workloads.volumes, name)))
+        choice = workloads.volume_choice
+        setattr(choice, "needs", self._unseen(choice.needs))  # noqa: B010
 
 
 class VolumeHistory(WorkloadHistory):

@@ -58,6 +58,8 @@ def test_a_recorded_allocation_is_a_job_on_its_nodes(release: str) -> None:
         state=frozenset({"RUNNING"}),
         slurm_nodes=("n1", "n2", "n3"),
         submitted_at=record.submitted_at,
+        cpus=4,
+        memory_mb=100,
     )
     assert record.submitted_at > 1_700_000_000
 
@@ -161,6 +163,10 @@ def test_each_task_of_an_array_has_its_own_mark_P17() -> None:
         ),
         ({"submit_time": 5, "preempt_time": {"set": True, "number": 9}}, {"preempted_at": 9}),
         ({"restart_cnt": 1}, {"requeued": True}),
+        ({"cpus": {"set": True, "number": 8}, "nodes": "n[1-2]"}, {"cpus": 4}),
+        ({"cpus": 8}, {"cpus": 8, "memory_mb": 0}),
+        ({"memory_per_node": {"set": True, "number": 64}}, {"memory_mb": 64, "cpus": 0}),
+        ({"memory_per_node": {"set": False, "number": 9}}, {"memory_mb": 0}),
         ({"submit_time": {"set": False, "number": 5}}, {"submitted_at": 0}),
         ({"state_reason": "None"}, {"reason": ""}),
         ({"state_reason": "Resources\n"}, {"reason": "Resources"}),

@@ -15,6 +15,7 @@ from sunk_sync.core.model.names import (
     POD_CONFLICT_CONDITION,
     POD_STATE_CONDITION,
     SCHEDULED_CONDITION,
+    TOO_SMALL_CONDITION,
 )
 
 
@@ -120,6 +121,18 @@ CONDITIONS: Final = (
             Meaning("True", "SlurmTimeLimit", "the job reached its time limit"),
             Meaning("True", "SlurmNodeFail", "Slurm took the node of the job for failed"),
             Meaning("True", "SlurmSuspended", "somebody suspended the job"),
+        ),
+    ),
+    ConditionKind(
+        TOO_SMALL_CONDITION,
+        "bound workload Pod",
+        (
+            Meaning(
+                "True",
+                "PodResized",
+                "a resize made the Pod larger than its job; without such a resize there is no"
+                " condition",
+            ),
         ),
     ),
     ConditionKind(

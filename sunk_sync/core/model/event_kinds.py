@@ -122,7 +122,15 @@ EVENT_TOO_LATE: Final = EventKind(
     action="Updating",
     on="Pod",
     repeats="never",
-    text="Annotations changed after the binding; they have no effect.",
+    text="The Pod was edited after the binding; its job stays as it is.",
+)
+EVENT_OUTGREW: Final = EventKind(
+    reason="SlurmJobTooSmall",
+    type="Warning",
+    action="Updating",
+    on="Pod",
+    repeats="another resize leaves it larger than its job",
+    text="A resize made the Pod larger than its Slurm job, which cannot grow.",
 )
 EVENT_LOST_JOB: Final = EventKind(
     reason="PodWithoutJob",

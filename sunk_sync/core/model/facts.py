@@ -159,7 +159,7 @@ class Pod(Struct, frozen=True, kw_only=True, gc=False):
     resubmit: str = ""
     """Annotation resubmit (P17)."""
     conditions: tuple[Condition, ...] = ()
-    """PodScheduled and DisruptionTarget (names.WORKLOAD_CONDITIONS), sorted by type."""
+    """Those of names.WORKLOAD_CONDITIONS, sorted by type."""
 
 
 class SlurmNode(Struct, frozen=True, kw_only=True, gc=False):
@@ -211,6 +211,10 @@ class Job(Struct, frozen=True, kw_only=True, gc=False):
     """preempt_time: when Slurm began to preempt it; 0: never."""
     requeued: bool = False
     """The job ran before (P19)."""
+    cpus: int = 0
+    """On each of its nodes; 0: not read."""
+    memory_mb: int = 0
+    """MiB on each of its nodes; 0: all, or not read."""
 
 
 class Attempt(Struct, frozen=True, gc=False):

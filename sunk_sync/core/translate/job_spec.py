@@ -297,7 +297,7 @@ def _short(value: Value) -> str:
 
 def _shape(members: Sequence[Pod], pod_requests: Sequence[_PodRequest]) -> dict[str, Any]:
     """P6, G5: each node has what the largest member requests."""
-    requests = [dict(pod.spec.requests) for pod in members]
+    sizes = [size_of(pod) for pod in members]
     kinds = {desired.gpu_type for desired in pod_requests if desired.gpu_type}
     kind = kinds.pop() if len(kinds) == 1 else ""
     gres: dict[str, int] = {}
@@ -306,10 +306,16 @@ def _shape(members: Sequence[Pod], pod_requests: Sequence[_PodRequest]) -> dict[
             gres[name] = max(count, gres.get(name, 0))
     return {
         "slurm_nodes": len(members),
-        "cpus": max(-(-one["cpu"] // 1000) for one in requests),
-        "memory_mb": max(-(-one["memory"] // _MEBIBYTE) for one in requests),
+        "cpus": max(cpus for cpus, _ in sizes),
+        "memory_mb": max(memory_mb for _, memory_mb in sizes),
         "gres": tuple(sorted(gres.items())),
     }
+
+
+def size_of(pod: Pod) -> tuple[int, int]:
+    """Return CPUs and MiB as Slurm counts them: whole ones, rounded up."""
+    asked = dict(pod.spec.requests)
+    return -(-asked.get("cpu", 0) // 1000), -(-asked.get("memory", 0) // _MEBIBYTE)
 
 
 def _settings(values: Mapping[str, Value]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from sunk_sync.core.translate.pod_rules import (
 )
 from sunk_sync.core.workloads.members import could_have_job
 from sunk_sync.core.workloads.memory import WorkloadMemory
-from sunk_sync.core.workloads.volumes import VolumeIndex
+from sunk_sync.core.workloads.volume_choice import VolumeChoice
 
 Rank = tuple[int, int]
 BOUND: Rank = (0, 0)
@@ -87,7 +87,7 @@ class Neighbours:
         memory: WorkloadMemory,
         jobs: Table[Job],
         hosts: HostIdentity,
-        volumes: VolumeIndex,
+        volumes: VolumeChoice,
         settle_s: float,
     ) -> None:
         self._settle_s = settle_s

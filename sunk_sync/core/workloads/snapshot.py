@@ -62,7 +62,7 @@ class WorkloadSnapshots:
         self._residents = workloads.residents
         self._feasible_hosts = workloads.feasible_hosts
         self._neighbours = workloads.neighbours
-        self._volumes = workloads.volumes
+        self._volumes, self._volume_choice = workloads.volumes, workloads.volume_choice
         self._jobs = workloads.jobs
         self._pods = workloads.pods
         self._hosts = workloads.hosts
@@ -212,9 +212,9 @@ class WorkloadSnapshots:
         if not self._volumes.is_user(members.unbound):
             return NO_VOLUMES
         if live is None:
-            return self._volumes.needs(members.unbound, live=None, places=())
+            return self._volume_choice.needs(members.unbound, live=None, places=())
         places = [one.node for one in free_placements(live, members) if one.node is not None]
-        return self._volumes.needs(members.unbound, live=chosen, places=places)
+        return self._volume_choice.needs(members.unbound, live=chosen, places=places)
 
     def _request(self, members: Members) -> JobRequest:
         if members.missing or not members.pods:

@@ -27,6 +27,7 @@ from sunk_sync.core.workloads.memory import WorkloadMemory
 from sunk_sync.core.workloads.neighbours import Neighbours
 from sunk_sync.core.workloads.queue_position import Queue
 from sunk_sync.core.workloads.residents import ResidentIndex
+from sunk_sync.core.workloads.volume_choice import VolumeChoice
 from sunk_sync.core.workloads.volumes import VolumeIndex
 from sunk_sync.core.workloads.watchlists import Watchlists
 
@@ -68,6 +69,7 @@ class Workloads:
         self.volumes = VolumeIndex(
             tables=tables, index=self.index, scheduler=configuration.scheduler
         )
+        self.volume_choice = VolumeChoice(self.volumes, index=self.index, jobs=self.jobs)
         self.neighbours = self._new_neighbours()
         self.queue = Queue(self.memory.ahead)
         self.gate_seen = False
@@ -78,7 +80,7 @@ class Workloads:
             memory=self.memory,
             jobs=self.jobs,
             hosts=self.hosts,
-            volumes=self.volumes,
+            volumes=self.volume_choice,
             settle_s=self.configuration.settle_s,
         )
 

@@ -29,11 +29,12 @@ STRATEGIC = "application/strategic-merge-patch+json"
 
 POD_CONDITIONS = (
     names.POD_CONFLICT_CONDITION,
+    names.TOO_SMALL_CONDITION,
     *sorted(
         {names.POD_STATE_CONDITION + suffix for suffix in (*BASE_STATES.values(), *FLAGS.values())}
     ),
 )
-"""All condition types that sunk-sync writes on a slurmd Pod."""
+"""All condition types that one apply of sunk-sync writes on a Pod."""
 
 
 class DesiredWrite(Struct, frozen=True):

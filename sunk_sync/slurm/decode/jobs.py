@@ -58,6 +58,8 @@ class _WireJob(Struct, frozen=True):
     batch_flag: bool | None = None
     restart_cnt: int | None = None
     extra: str | None = None
+    cpus: Number = None
+    memory_per_node: Number = None
 
 
 class _WireState(Struct, frozen=True):
@@ -101,6 +103,8 @@ class JobRecord(Struct, frozen=True, kw_only=True, gc=False):
     started: bool = False
     preempted_at: int = 0
     requeued: bool = False
+    cpus: int = 0
+    memory_mb: int = 0
 
 
 class JobState(Struct, frozen=True, gc=False):
@@ -184,6 +188,8 @@ def job_of(record: JobRecord, task: int | None = None) -> Job | None:
         started=record.started,
         preempted_at=record.preempted_at,
         requeued=record.requeued,
+        cpus=record.cpus,
+        memory_mb=record.memory_mb,
     )
 
 
@@ -227,6 +233,7 @@ def with_replaced(array: Identity, tasks: frozenset[int]) -> Identity:
 def _record(wire: _WireJob) -> JobRecord:
     array = int(number_of(wire.array_job_id) or 0)
     task = number_of(wire.array_task_id) if array else None
+    nodes = expand(wire.nodes or "")
     return JobRecord(
         number=wire.job_id,
         array=array,
@@ -234,13 +241,15 @@ def _record(wire: _WireJob) -> JobRecord:
         identity=read_identity(wire.admin_comment or ""),
         name=wire.name or "",
         state=state_of(wire.job_state),
-        slurm_nodes=tuple(map(sys.intern, expand(wire.nodes or ""))),
+        slurm_nodes=tuple(map(sys.intern, nodes)),
         reason=_reason_of(wire.state_reason),
         submitted_at=int(number_of(wire.submit_time) or 0),
         script=bool(wire.batch_flag),
         started=STARTED in (wire.extra or ""),
         preempted_at=int(number_of(wire.preempt_time) or 0),
         requeued=bool(wire.restart_cnt),
+        cpus=int(number_of(wire.cpus) or 0) // max(1, len(nodes)),
+        memory_mb=int(number_of(wire.memory_per_node) or 0),
     )
 
 

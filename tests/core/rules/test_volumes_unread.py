@@ -1,11 +1,13 @@
 """Volumes are read from the first Pod with a claim on: until then they close no host (row P8)."""
 
 import pytest
+from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import SetScheduled
-from sunk_sync.core.model.facts import Job, Row, Source
+from sunk_sync.core.model.facts import Job, Lost, Row, Source
 from sunk_sync.core.model.volume_actions import SelectNode
-from sunk_sync.core.model.volumes import StorageClass, VolumeClaim
+from sunk_sync.core.model.volumes import StorageClass, Volume, VolumeClaim
+from sunk_sync.core.workloads.volume_choice import UNREADABLE
 from sunk_sync.core.workloads.volumes import UNREAD
 from tests.kit.build import SMALL, Core, listing, pod, room, running, source_of
 
@@ -43,3 +45,19 @@ def test_a_pod_does_not_show_at_once_that_its_volumes_are_not_read_P8(
     wants = core.workload_wants(MINE, SetScheduled)
     assert [one.message for one in wants] == shown
     assert core.submission(MINE) is None
+
+
+def test_no_pod_is_bound_while_its_claims_cannot_be_read_P8() -> None:
+    """In seed 9476698 the claim had been deleted during the outage."""
+    bound = replace(CLAIM, volume="v1", bound=True)
+    core = with_claim_alone(running(MINE))
+    core.see_listing("volumes", Volume(name="v1", uid="u-v1", claim="ns/data", claim_uid="u-data"))
+    core.see_listing("storage_classes", MADE)
+    core.see_listing("volume_claims", bound)
+    assert core.binds(MINE)
+    core.see(Lost("volume_claims", "no answer in time", blind=True))
+    assert not core.binds(MINE)
+    assert not core.cancels(MINE)
+    assert core.workload_verdict(MINE).because == UNREADABLE
+    core.see_listing("volume_claims", bound)
+    assert core.binds(MINE)

@@ -48,7 +48,7 @@ MUTANTS = (
         "The Pod was bound to a host that its volume cannot reach.",
     ),
     _mutant(
-        "Pods on two Nodes use one ReadWriteOnce claim", "core/workloads/volumes.py",
+        "Pods on two Nodes use one ReadWriteOnce claim", "core/workloads/volume_choice.py",
         "        if before:", "        if False:",
         "Their jobs began to run in one second, and the volume was attached to one Node only.",
     ),
@@ -58,7 +58,7 @@ MUTANTS = (
         "slurmctld had lost its jobs, and the claim waited until the other Pod ended.",
     ),
     _mutant(
-        "a provisioner that gives up is asked again", "core/workloads/volumes.py",
+        "a provisioner that gives up is asked again", "core/workloads/volume_choice.py",
         "        if claim.selected_for == mark and not claim.selected_node:", "        if False:",
         "The host had no room for the volume, and the job held it forever.",
     ),

@@ -258,7 +258,7 @@ def _late_edit(workload: Workload) -> tuple[Action, ...]:
         return ()
     if not digest or live.job.identity.digest in ("", digest):
         return ()
-    message = "annotations changed after the binding: the Slurm job stays as it is"
+    message = "the Pod was edited after the binding: the Slurm job stays as it is"
     return tuple(
         RecordEvent(reference_of(pod), EVENT_TOO_LATE, message)
         for pod in workload.members.pods
