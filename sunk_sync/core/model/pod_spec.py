@@ -105,7 +105,10 @@ class PodSpec(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
     rules: PodRules = NO_RULES
     hard: tuple[str, ...] = ()
     """Hard rules that sunk-sync cannot keep (P8), such as a namespaceSelector."""
-    claims: bool = False
+    device_claims: bool = False
+    """It has resourceClaims."""
+    daemon: bool = False
+    """A DaemonSet made it for one Node."""
     static_cpu: bool = False
     """Guaranteed QoS with whole CPUs (P27)."""
 
