@@ -224,6 +224,14 @@ def test_rules_about_other_pods_are_read_P8(spec: Json, rules: PodRules) -> None
     assert row(spec).spec.hard == ()
 
 
+def test_a_spread_with_its_revision_and_taints_is_read_P8() -> None:
+    more = {"matchLabelKeys": ["pod-template-hash"], "nodeTaintsPolicy": "Honor"}
+    given = row({"topologySpreadConstraints": [HARD_SPREAD | more]}).spec
+    assert not given.hard
+    (spread,) = given.rules.spread
+    assert (spread.match_keys, spread.honors_taints) == (("pod-template-hash",), True)
+
+
 @pytest.mark.parametrize(
     ("spec", "hard"),
     [
@@ -234,14 +242,6 @@ def test_rules_about_other_pods_are_read_P8(spec: Json, rules: PodRules) -> None
         (
             {"affinity": {"podAntiAffinity": required(**LABELLED_NAMESPACES)}},
             ("podAntiAffinity with namespaceSelector",),
-        ),
-        (
-            {"topologySpreadConstraints": [HARD_SPREAD | {"matchLabelKeys": ["h"]}]},
-            ("topologySpread with matchLabelKeys or nodeTaintsPolicy",),
-        ),
-        (
-            {"topologySpreadConstraints": [HARD_SPREAD | {"nodeTaintsPolicy": "Honor"}]},
-            ("topologySpread with matchLabelKeys or nodeTaintsPolicy",),
         ),
     ],
 )

@@ -53,7 +53,8 @@ def keys_read(rules: PodRules) -> set[str]:
     """Return the labels of Pods that these rules read."""
     terms: tuple[Rule, ...] = (*rules.apart, *rules.beside, *rules.spread)
     selectors = [term.selector or () for term in terms]
-    return {line.key for selector in selectors for line in selector}
+    keys = {line.key for selector in selectors for line in selector}
+    return keys.union(*(spread.match_keys for spread in rules.spread))
 
 
 def mind_each_other(one: Kind, other: Kind) -> bool:
@@ -66,22 +67,30 @@ def _minds(one: Kind, other: Kind) -> bool:
     if rules == NO_RULES:
         return False
     terms: tuple[Rule, ...] = (*rules.apart, *rules.spread, *rules.beside)
-    if any(matches(term, other, owner=one.namespace) for term in terms):
+    if any(matches(term, other, owner=one) for term in terms):
         return True
     return _ports_clash(rules.ports, other.spec.rules.ports)
 
 
 def waits_for(one: Kind, other: Kind) -> bool:
     """Return whether a Pod of `one` must run where a Pod of `other` runs."""
-    return any(matches(term, other, owner=one.namespace) for term in one.spec.rules.beside)
+    return any(matches(term, other, owner=one) for term in one.spec.rules.beside)
 
 
-def matches(rule: Rule, kind: Kind, *, owner: str) -> bool:
-    """Return whether the rule reads Pods of this kind; `owner`: namespace of the rule's Pod."""
-    spaces = (rule.namespaces if isinstance(rule, PodTerm) else ()) or (owner,)
+def matches(rule: Rule, kind: Kind, *, owner: Kind) -> bool:
+    """Return whether the rule of a Pod of kind `owner` reads Pods of this kind."""
+    spaces = (rule.namespaces if isinstance(rule, PodTerm) else ()) or (owner.namespace,)
     if kind.namespace not in spaces and ALL_NAMESPACES not in spaces:
         return False
+    if isinstance(rule, Spread) and not _are_alike(kind, owner, keys=rule.match_keys):
+        return False
     return rule.selector is not None and selects(rule.selector, kind.labels)
+
+
+def _are_alike(kind: Kind, owner: Kind, *, keys: Sequence[str]) -> bool:
+    """Whether both have the owner's values of these labels; what the owner lacks does not count."""
+    values = [(key, label_of(owner.labels, key)) for key in keys]
+    return all(value is None or label_of(kind.labels, key) == value for key, value in values)
 
 
 def fences_of(kind: Kind, standing: Standing, *, domain: Domain, hosts: Iterable[Node]) -> Fences:
@@ -121,7 +130,7 @@ def _is_same_port(one: HostPort, other: HostPort) -> bool:
 
 def _apart(kind: Kind, standing: Standing, domain: Domain) -> Iterator[Fence]:
     for term in kind.spec.rules.apart:
-        values = _values(term, kind.namespace, standing, domain)
+        values = _values(term, kind, standing, domain)
         if values:
             yield Fence(term.topology_key, values, False, APART)  # noqa: FBT003
 
@@ -129,7 +138,7 @@ def _apart(kind: Kind, standing: Standing, domain: Domain) -> Iterator[Fence]:
 def _apart_of_others(kind: Kind, standing: Standing, domain: Domain) -> Iterator[Fence]:
     for other, names in standing.items():
         for term in other.spec.rules.apart:
-            if matches(term, kind, owner=other.namespace):
+            if matches(term, kind, owner=other):
                 values = _known(domain(name, term.topology_key) for name in names)
                 yield Fence(term.topology_key, values, False, APART_OF_OTHERS)  # noqa: FBT003
 
@@ -137,15 +146,15 @@ def _apart_of_others(kind: Kind, standing: Standing, domain: Domain) -> Iterator
 def _beside(kind: Kind, standing: Standing, domain: Domain) -> Iterator[Fence]:
     """The first Pod of a group that only wants to be together may start anywhere."""
     terms = kind.spec.rules.beside
-    values = [_values(term, kind.namespace, standing, domain) for term in terms]
+    values = [_values(term, kind, standing, domain) for term in terms]
     alone = not any(values)
-    if alone and all(matches(term, kind, owner=kind.namespace) for term in terms):
+    if alone and all(matches(term, kind, owner=kind) for term in terms):
         return
     for term, open_ in zip(terms, values, strict=True):
         yield Fence(term.topology_key, open_, True, BESIDE)  # noqa: FBT003
 
 
-def _values(term: Rule, owner: str, standing: Standing, domain: Domain) -> frozenset[str]:
+def _values(term: Rule, owner: Kind, standing: Standing, domain: Domain) -> frozenset[str]:
     kinds = [one for one in standing if matches(term, one, owner=owner)]
     return _known(domain(name, term.topology_key) for one in kinds for name in standing[one])
 
@@ -160,16 +169,17 @@ def _spread(kind: Kind, rule: Spread, standing: Standing, nodes: Sequence[Node])
     value_of = {
         node.name: label_of(node.offer.labels, key)
         for node in nodes
-        if not rule.honors_affinity or demand.selects(node)
+        if (demand.selects(node) or not rule.honors_affinity)
+        and (demand.tolerates(node) or not rule.honors_taints)
     }
     counts = Counter(dict.fromkeys(_known(value_of.values()), 0))
     for other, names in standing.items():
-        if matches(rule, other, owner=kind.namespace):
+        if matches(rule, other, owner=kind):
             for name, count in names.items():
                 value = value_of.get(name)
                 if value is not None:
                     counts[value] += count
     least = 0 if len(counts) < rule.min_domains else min(counts.values(), default=0)
-    own = matches(rule, kind, owner=kind.namespace)
+    own = matches(rule, kind, owner=kind)
     open_ = frozenset(one for one, count in counts.items() if count + own - least <= rule.max_skew)
     return Fence(key, open_, True, SPREAD)  # noqa: FBT003

@@ -7,7 +7,15 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import SubmitJob
 from sunk_sync.core.model.facts import Node, Pod, Row, SubmitRefused
-from sunk_sync.core.model.pod_spec import HostPort, PodRules, PodTerm, Requirement, Spread
+from sunk_sync.core.model.pod_spec import (
+    HostPort,
+    PodRules,
+    PodTerm,
+    Requirement,
+    Spread,
+    Taint,
+)
+from sunk_sync.core.translate.node_fit import Labels
 from tests.kit.build import OFFER, SMALL, Core, deleted, job, node, pod, room, running
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "zone"
@@ -26,6 +34,13 @@ def host(name: str, zone: str = "a") -> list[Row]:
     labels = ((HOSTNAME, f"k{name}"), (ZONE, zone))
     rows = room(name)
     return [node(f"k{name}", offer=replace(OFFER, labels=labels)), *rows[1:]]
+
+
+def tainted(name: str, zone: str) -> list[Row]:
+    first, *rest = host(name, zone)
+    assert isinstance(first, Node)
+    taints = (Taint("gone", "NoSchedule"),)
+    return [replace(first, offer=replace(first.offer, taints=taints)), *rest]
 
 
 def ruled(name: str, rules: PodRules, app: str = "web", **fields: Any) -> Pod:
@@ -71,6 +86,50 @@ def test_a_new_pod_avoids_hosts_where_a_rule_forbids_it_P8(
 ) -> None:
     core = cluster(there, running(there, at=(there.node_name[1:],), job_id="1"), new)
     assert core.submission(new).excluded == excluded
+
+
+@pytest.mark.parametrize(
+    ("there", "mine", "excluded"),
+    [
+        ((("app", "web"), ("rev", "1")), (("app", "web"), ("rev", "1")), ("n1", "n2")),
+        ((("app", "web"), ("rev", "1")), (("app", "web"), ("rev", "2")), ()),
+        ((("app", "web"),), (("app", "web"), ("rev", "2")), ()),
+        ((("app", "web"), ("rev", "1")), (("app", "web"),), ("n1", "n2")),
+        ((("app", "db"), ("rev", "1")), (("app", "web"), ("rev", "1")), ()),
+    ],
+    ids=["the same revision", "another revision", "it has none", "the Pod has none", "another app"],
+)
+def test_a_spread_counts_pods_of_its_own_revision_P8(
+    there: Labels, mine: Labels, excluded: tuple[str, ...]
+) -> None:
+    by_revision = PodRules(spread=(Spread(ZONE, WEB, match_keys=("rev",)),))
+    other = replace(bound("p1", by_revision, "kn1"), labels=there)
+    new = replace(ruled("p2", by_revision), labels=mine)
+    core = cluster(other, running(other, at=("n1",), job_id="1"), new)
+    assert core.submission(new).excluded == excluded
+
+
+@pytest.mark.parametrize(
+    ("honors", "hosts", "excluded"),
+    [
+        (False, (*host("n3", "b"),), ("n1", "n2")),
+        (False, (*tainted("n3", "b"),), None),
+        (True, (*host("n3", "b"),), ("n1", "n2")),
+        (True, (*tainted("n3", "b"),), ("n3",)),
+    ],
+    ids=["ignored, no taint", "ignored, a taint", "honored, no taint", "honored, a taint"],
+)
+def test_a_spread_may_leave_out_tainted_nodes_P8(
+    honors: bool,
+    hosts: tuple[Row, ...],
+    excluded: tuple[str, ...] | None,
+) -> None:
+    rules = PodRules(spread=(Spread(ZONE, WEB, honors_taints=honors),))
+    other, new = bound("p1", rules, "kn1"), ruled("p2", rules)
+    core = Core(*host("n1"), *host("n2"), *hosts, other,
+                running(other, at=("n1",), job_id="1"), new)  # fmt: skip
+    submission = core.submission(new)
+    assert (submission.excluded if submission is not None else None) == excluded
 
 
 def test_a_pod_that_no_host_may_take_says_which_rule_P8() -> None:
