@@ -158,6 +158,16 @@ def test_pods_that_may_not_run_side_by_side_are_submitted_in_turn_P8() -> None:
     assert core.submission(pods[2]).excluded == ("n1", "n2")
 
 
+def test_a_pod_that_comes_later_does_not_pass_one_of_the_same_second_P8() -> None:
+    """The submission of the first one may be on its way."""
+    first, later = ruled("p2", APART), replace(ruled("p1", APART), created_s=2)
+    core = cluster(first)
+    assert core.submission(first)
+    core.see(later)
+    assert core.submission(first)
+    assert core.submission(later) is None
+
+
 def test_pods_that_mind_only_others_are_submitted_together_P8() -> None:
     away = PodRules(apart=(PodTerm(HOSTNAME, (Requirement("app", "In", ("db",)),)),))
     pods = [ruled(f"p{number}", away) for number in (1, 2)]
