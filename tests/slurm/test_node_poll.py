@@ -10,7 +10,7 @@ from sunk_sync.core.model.facts import Confirmed, ListingEnded, ListingStarted, 
 from sunk_sync.core.model.node_set_answers import ControllerAge
 from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.requests import SlurmCall, Take
-from sunk_sync.slurm.read.nodes import NodePoll
+from sunk_sync.slurm.read.nodes import AlsoRead, NodePoll
 from sunk_sync.slurm.read.pacing import PollTiming, Time
 from tests.kit.job_reader import until
 from tests.kit.news import NewsLog
@@ -37,7 +37,8 @@ class Reader(NewsLog):
         self.began: list[float] = []
         time = Time(clock=slurm.clock, sleep=self.sleep, random=lambda: random)
         timing = timing or PollTiming()
-        self.poll = NodePoll(slurm, self.tell, timing=timing, time=time, asks_age=asks_age)
+        also = AlsoRead(asks_age=asks_age)
+        self.poll = NodePoll(slurm, self.tell, timing=timing, time=time, also=also)
 
     async def sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
