@@ -1,5 +1,6 @@
 """Rows W1-W4: the weights of hosts in use, and which host Slurm then gives."""
 
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -8,6 +9,7 @@ from tests.real.conftest import Serve, for_each_slurm
 from tests.real.service import Service
 from tests.real.stage import Stage, eventually, stays
 from tests.real.testbed import SlurmConf
+from tests.real.testbed.kube import REPOSITORY
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(100)]
 
@@ -20,7 +22,12 @@ class PackStage(Stage):
     """Six hosts of 8 GPUs; n4 to n6 are another kind, of weight 20 in slurm.conf."""
 
     def conf(self) -> SlurmConf:
-        return SlurmConf(slurmds=6, gpus=8, extra_lines=SOON, kinds=dict.fromkeys(("n4", "n5", "n6"), "Weight=20"))
+        return SlurmConf(
+            slurmds=6,
+            gpus=8,
+            extra_lines=SOON,
+            kinds=dict.fromkeys(("n4", "n5", "n6"), "Weight=20"),
+        )
 
     def start_job(self, gpus: int, *, on: str | None = None) -> str:
         """Start a job as a placeholder asks for it; return its host."""
@@ -109,10 +116,19 @@ def test_a_weight_that_an_administrator_sets_is_the_new_own_one_W3(stage: PackSt
     stage.until(lambda weights: weights == EMPTY)
 
 
+@pytest.mark.usefixtures("packing")
+def test_the_command_of_the_uninstallation_brings_the_own_weights_back_W4(stage: PackStage) -> None:
+    stage.quit()
+    page = (REPOSITORY / "deploy" / "README.md").read_text()
+    (command,) = re.findall(r"^scontrol show nodes .*weight=.*$", page, re.MULTILINE)
+    stage.bed.slurm.run_in_root("sh", "-c", command)
+    assert stage.weights() == OWN
+
+
+@pytest.mark.usefixtures("packing")
 def test_a_restart_without_packing_brings_the_own_weights_back_W4(
-    stage: PackStage, packing: Service, serve: Serve
+    stage: PackStage, serve: Serve
 ) -> None:
-    del packing
     stage.start_job(4, on="n1")
     stage.until(lambda weights: weights["n1"] == 10_000_127)
     service = serve(pack="off")

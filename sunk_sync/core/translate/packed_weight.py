@@ -25,6 +25,8 @@ FILL_WORDS: Final = (
     "full",
 )
 """By `SlurmNode.fill`."""
+Share = tuple[int, int]
+"""What jobs use, and how much there is."""
 _STEPS: Final = (4, 3, 2, 1, 0, 0)
 
 
@@ -45,8 +47,8 @@ def is_empty(packed: int) -> bool:
     return packed % _OWN // _STEP == _STEPS[EMPTY]
 
 
-def fill_of(cpus: tuple[int, int], memory: tuple[int, int], gpus: tuple[int, int]) -> int:
-    """Return how full a node is, from used and total amounts: EMPTY, quarters 1 to 4, or FULL.
+def fill_of(*, cpus: Share, memory: Share, gpus: Share) -> int:
+    """Return how full a node is: EMPTY, quarters 1 to 4, or FULL.
 
     If it has GPUs, they decide. A job that needs none still makes the node not empty. A resource
     that is used up makes it full, whatever the others are.

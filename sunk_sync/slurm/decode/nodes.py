@@ -87,7 +87,7 @@ def _fact(node: WireNode) -> SlurmNode:
 
 
 def _fact_in_use(node: WireNodeInUse) -> SlurmNode:
-    fill = fill_of(cpus_of(node), memory_of(node), gpus_of(node))
+    fill = fill_of(cpus=cpus_of(node), memory=memory_of(node), gpus=gpus_of(node))
     return replace(_fact(node), weight=node.weight, fill=fill)
 
 

@@ -5,6 +5,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from sunk_sync.core.translate.packed_weight import Share
+
 _GPUS: Final = re.compile(r"(?:^|,)gpu(?::[^:,(]+)?:(\d{1,9})").findall
 """In `gpu:a100:4(IDX:0,2-3),gpu:1`; an entry begins at the start or after a comma."""
 
@@ -28,10 +30,6 @@ class WireNodeInUse(WireNode, frozen=True, kw_only=True):
     alloc_memory: int = 0
     gres: str | None = None
     gres_used: str | None = None
-
-
-Share = tuple[int, int]
-"""What jobs use, and how much there is."""
 
 
 def cpus_of(node: WireNodeInUse) -> Share:
