@@ -5,6 +5,7 @@ Such a weight contains the node's own one, so that no note of it is needed: in d
 weights modulo 2^24 (measured, 24.11 and 26.05).
 """
 
+from math import ceil
 from typing import Final
 
 FROM: Final = 10_000_000
@@ -37,9 +38,11 @@ def packed_weight(own: int, fill: int) -> int:
 
 def own_weight(weight: int) -> int | None:
     """Return the own weight in a packed one; None: it is not a packed one."""
+    if weight < FROM:
+        return None
     own, rest = divmod(weight - FROM, _OWN)
     step, sign = divmod(rest, _STEP)
-    return own if sign == _SIGN and step <= _STEPS[EMPTY] and 0 <= own <= OWN_MAX else None
+    return own if sign == _SIGN and step <= _STEPS[EMPTY] and own <= OWN_MAX else None
 
 
 def is_empty(packed: int) -> bool:
@@ -53,10 +56,10 @@ def fill_of(*, cpus: Share, memory: Share, gpus: Share) -> int:
     If it has GPUs, they decide. A job that needs none still makes the node not empty. A resource
     that is used up makes it full, whatever the others are.
     """
-    shares = [used / total if total else 0.0 for used, total in (cpus, memory, gpus)]
-    if not any(shares):
+    if not (cpus[0] or memory[0] or gpus[0]):
         return EMPTY
-    if any(share >= 1 for share in shares):
+    shares = [used / total if total else 0.0 for used, total in (cpus, memory, gpus)]
+    fullest = max(shares)
+    if fullest >= 1:
         return FULL
-    share = shares[2] if gpus[1] else max(shares)
-    return max(1, -int(-share * 4 // 1))
+    return max(1, ceil(4 * (shares[2] if gpus[1] else fullest)))

@@ -65,7 +65,9 @@ def read_nodes(body: bytes, *, usage: bool = False) -> Sequence[SlurmNode] | Slu
         return SlurmError("garbage", printable(f"the nodes are unreadable: {error}"))
 
 
-def _fact(node: WireNode) -> SlurmNode:
+def _fact(node: WireNode, *, fill: int | None = None) -> SlurmNode:
+    # Also without --pack: packing was switched off, and the own weight must come back.
+    weighed = fill is not None or own_weight(node.weight) is not None
     stamp = _stamp(_each(node.features)) if node.features else None
     row = SlurmNode(
         name=sys.intern(node.name),
@@ -73,10 +75,11 @@ def _fact(node: WireNode) -> SlurmNode:
         reason=(node.reason or "")[:REASON_KEPT],
         comment=(node.comment or "")[:COMMENT_KEPT],
         stamp=stamp,
+        weight=node.weight if weighed else 0,
+        fill=fill,
     )
     if stamp is None:
-        # Also without --pack: packing was switched off, and the own weight must come back.
-        return row if own_weight(node.weight) is None else replace(row, weight=node.weight)
+        return row
     return replace(
         row,
         features=_interned(node.features),
@@ -87,8 +90,8 @@ def _fact(node: WireNode) -> SlurmNode:
 
 
 def _fact_in_use(node: WireNodeInUse) -> SlurmNode:
-    fill = fill_of(cpus=cpus_of(node), memory=memory_of(node), gpus=gpus_of(node))
-    return replace(_fact(node), weight=node.weight, fill=fill)
+    cpus, memory, gpus = cpus_of(node), memory_of(node), gpus_of(node)
+    return _fact(node, fill=fill_of(cpus=cpus, memory=memory, gpus=gpus))
 
 
 def _each(features: list[str] | str) -> list[str]:

@@ -1,6 +1,7 @@
 """The record of a Slurm node, and how much of its CPUs, memory and GPUs jobs use."""
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
@@ -44,6 +45,7 @@ def gpus_of(node: WireNodeInUse) -> Share:
     return gpus_in(node.gres_used or ""), gpus_in(node.gres or "")
 
 
+@lru_cache(maxsize=1024)
 def gpus_in(gres: str) -> int:
     """Return the number of GPUs in `gpu:a100:4(S:0-1),gpu:2,shard:8`: six."""
     return sum(map(int, _GPUS(gres))) if "gpu" in gres else 0
