@@ -109,6 +109,13 @@ def test_a_reconfigure_is_followed_by_the_packed_weights_W3(
 
 
 @pytest.mark.usefixtures("packing")
+def test_a_restart_of_slurmctld_is_followed_by_the_packed_weights_W3(stage: PackStage) -> None:
+    stage.bed.slurm.restart_slurmctld()
+    assert stage.weights() != EMPTY
+    stage.until(lambda weights: weights == EMPTY, within_s=30)
+
+
+@pytest.mark.usefixtures("packing")
 def test_a_weight_that_an_administrator_sets_is_the_new_own_one_W3(stage: PackStage) -> None:
     stage.bed.slurm.update_slurm_node("n6", weight={"set": True, "number": 30})
     stage.until(lambda weights: weights["n6"] == 10_003_047)
