@@ -1,4 +1,6 @@
-"""Rows N, T, P, G and L of the requirements: tests have them in their names, rows.md has the files.
+"""Rows N, T, P, G, L and W of the requirements: their tests are named after them.
+
+docs/development/rows.md has the files.
 
 `test_…_P17_P26` names P17 and P26; P07 is P7.
 """
@@ -20,9 +22,10 @@ ROWS = (
     "P25b",
     *(f"G{number}" for number in range(1, 8)),
     *(f"L{number}" for number in range(1, 10)),
+    *(f"W{number}" for number in range(1, 5)),
     "L4a",
 )
-_rows_in = re.compile(r"(?<![A-Za-z0-9])([NTPGL])0*(\d+[ab]?)(?=_|$)").findall
+_rows_in = re.compile(r"(?<![A-Za-z0-9])([NTPGLW])0*(\d+[ab]?)(?=_|$)").findall
 
 
 @cache
@@ -40,7 +43,7 @@ def files_by_row() -> dict[str, set[str]]:
 def page() -> dict[str, tuple[set[str], str]]:
     """Return, by row, the files and servers in docs/development/rows.md."""
     lines = re.findall(
-        r"^\| ([NTPGL]\d+[ab]?) \|[^|]*\| ([^|]*) \| ([^|]*) \|", PAGE.read_text(), re.M
+        r"^\| ([NTPGLW]\d+[ab]?) \|[^|]*\| ([^|]*) \| ([^|]*) \|", PAGE.read_text(), re.M
     )
     assert len(lines) == len({row for row, _, _ in lines}), "a row stands there twice"
     return {

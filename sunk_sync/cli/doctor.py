@@ -15,6 +15,7 @@ from sunk_sync.cli.clock_skew import check_skew, kubernetes_skew_s, slurmctld_sk
 from sunk_sync.cli.findings import Finding, Report, blind, fail, ok, some_of, warn
 from sunk_sync.cli.name_mapping import findings_of
 from sunk_sync.cli.node_sets import check_node_sets
+from sunk_sync.cli.packing import packing_findings
 from sunk_sync.cli.permissions import ROLES, examine_permissions
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.facts import NEEDED, News, Tell
@@ -35,7 +36,7 @@ from sunk_sync.slurm.api.requests import SlurmCall
 from sunk_sync.slurm.api.token import Token
 from sunk_sync.slurm.api.transport import Network
 from sunk_sync.slurm.api.versions import NEWEST, OLDEST
-from sunk_sync.slurm.read.nodes import NodePoll
+from sunk_sync.slurm.read.nodes import AlsoRead, NodePoll
 from sunk_sync.slurm.read.pacing import PollTiming, Time
 from sunk_sync.telemetry.exchange import Exchange
 
@@ -86,6 +87,7 @@ async def doctor(settings: Settings, file: TextIO = sys.stdout) -> int:
                     namespaces=settings.slurmd_namespace,
                 )
             )
+            report.tell(packing_findings(graph))
     return report.end()
 
 
@@ -280,6 +282,7 @@ async def list_slurm(client: SlurmClient, graph: Graph) -> list[Finding]:
         _filling(graph),
         timing=PollTiming(),
         time=Time(clock=time.monotonic, sleep=asyncio.sleep, random=random.random),
+        also=AlsoRead(usage=graph.configuration.pack != "off"),
     )
     failure = await poll.poll()
     if failure is None:

@@ -30,6 +30,7 @@ from sunk_sync.core.rules.host.part import part
 from sunk_sync.core.rules.host.requeue import requeue
 from sunk_sync.core.rules.host.retire import retire
 from sunk_sync.core.rules.host.topology import topology
+from sunk_sync.core.rules.host.weight import weight
 from sunk_sync.core.rules.node_set.clear import clear
 from sunk_sync.core.rules.node_set.condemn import condemn
 from sunk_sync.core.rules.node_set.finalize import finalize
@@ -73,6 +74,7 @@ HOST_RULES: dict[str, HostRule] = {
     "busy": busy,
     "feature": feature,
     "topology": topology,
+    "weight": weight,
 }
 WORKLOAD_RULES: dict[str, WorkloadRule] = {
     "release": release,

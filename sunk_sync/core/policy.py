@@ -11,6 +11,7 @@ from sunk_sync.core.model.actions import (
     EndPod,
     RecordEvent,
     SetMetadata,
+    SetWeight,
     SubmitJob,
     traits_of,
 )
@@ -32,6 +33,12 @@ ENDS_PER_MINUTE_MIN = 20
 ENDS_SHARE = 0.1
 HELD_EVENTS_PER_MINUTE = 100
 """Workloads that get an Event for a held end, in a minute; thousands may be held."""
+WEIGHTS_PER_MINUTE_MIN = 60
+WEIGHTS_SHARE = 0.1
+OWN_PER_MINUTE = 5
+"""Times a minute that packing begins on one host: somebody else may set its weight back."""
+WEIGHT_AGAIN_S = 5.0
+"""Seconds between two checks of a held weight."""
 ON_JOBS = (Bind, SubmitJob)
 """Held while jobs cannot be read. A binding needs a job that is known to run (P11, F4). A
 submission during an outage may stay in doubt after the outage (F2)."""
@@ -107,6 +114,50 @@ class HeldEvents:
         self._reported.discard(workload)
 
 
+class WeightLimits:
+    """Limits new weights a minute (W2): steps of all hosts together, and each host's begin."""
+
+    def __init__(self) -> None:
+        self._moved: deque[float] = deque()
+        """When steps were let through in the last minute, oldest first."""
+        self._begun: dict[str, tuple[float, ...]] = {}
+        """Slurm node → when packing began or ended there, if it does so again and again."""
+        self._passing: dict[str, SetWeight] = {}
+        """Slurm node → the write that was let through and is still desired."""
+
+    def admit(self, action: SetWeight, *, limit: int, now: float) -> bool:
+        """Whether this write may go. Small steps leave half of the limit to the others."""
+        name = action.slurm_node
+        if self._passing.get(name) == action:
+            return True
+        if action.change == "own":
+            may = self._begins(name, now=now)
+        else:
+            may = self._moves(limit if action.change == "empty" else limit // 2, now=now)
+        if may:
+            self._passing[name] = action
+        return may
+
+    def _begins(self, slurm_node: str, *, now: float) -> bool:
+        recent = tuple(one for one in self._begun.get(slurm_node, ()) if one > now - MINUTE_S)
+        if len(recent) >= OWN_PER_MINUTE:
+            return False
+        self._begun[slurm_node] = (*recent, now)
+        return True
+
+    def _moves(self, limit: int, *, now: float) -> bool:
+        while self._moved and self._moved[0] <= now - MINUTE_S:
+            self._moved.popleft()
+        if len(self._moved) >= limit:
+            return False
+        self._moved.append(now)
+        return True
+
+    def withdraw(self, slurm_node: str) -> None:
+        """Forget the write: it is done, or its cause is gone."""
+        self._passing.pop(slurm_node, None)
+
+
 class Policy:
     def __init__(self) -> None:
         self.breaker = Breaker()
@@ -115,18 +166,23 @@ class Policy:
         self.ends = Breaker()
         """Breaker for workloads whose Pods end for a failed node or a missing job (P31)."""
         self.held_events = HeldEvents()
+        self.weights = WeightLimits()
 
     def screen(self, graph: Graph, key: Key, verdict: Verdict, *, now: float) -> Screened:
         """Divide the actions of a verdict into those to send now and those to hold back."""
         wants = verdict.wants
         if key[0] == "workload":
             return self._screen_workload(graph, key[1], wants, now=now)
+        weighs = _sets_weight(wants)
+        if not weighs:
+            self.weights.withdraw(key[1])
         if not wants:
             self._withdraw(key[1])
             return NOTHING_WANTED
         if not _rests_on_absence(wants):
             self._withdraw(key[1])
-            if _all_may(graph) and (key[0] != "nodeset" or graph.sources.node_sets_live):
+            free = key[0] != "nodeset" or graph.sources.node_sets_live
+            if free and not weighs and _all_may(graph):
                 return Screened(wants)
         kept = [self._keep(graph, action, now) for action in wants]
         if not any(kept):
@@ -196,9 +252,21 @@ class Policy:
             return self._break(graph, action, now)
         if isinstance(action, RemakePod):
             return self._break_end(graph, action, now)
+        if isinstance(action, SetWeight):
+            return self._hold_weight(graph, action, now)
         if isinstance(action, RecordEvent) and action.event is EVENT_NOT_REGISTERED:
             return self._with_its_end(action)
         return None
+
+    def _hold_weight(self, graph: Graph, action: SetWeight, now: float) -> Kept | None:
+        limit = weight_limit(graph)
+        if self.weights.admit(action, limit=limit, now=now):
+            return None
+        if action.change == "own":
+            why = f"its weight was set back more than {OWN_PER_MINUTE - 1} times in a minute"
+        else:
+            why = f"more than {limit} new weights a minute"
+        return Kept(action, why, now + WEIGHT_AGAIN_S)
 
     def _break(self, graph: Graph, action: Drain, now: float) -> Kept | None:
         listed_s = min(graph.nodes.listed_s, graph.slurmd_pods.listed_s)
@@ -233,6 +301,11 @@ def drain_limit(graph: Graph) -> int:
     if chosen is not None:
         return chosen
     return max(DRAINS_PER_MINUTE_MIN, int(graph.keys.host_count() * DRAINS_SHARE))
+
+
+def weight_limit(graph: Graph) -> int:
+    """Return how many hosts may get another step a minute (W2)."""
+    return max(WEIGHTS_PER_MINUTE_MIN, int(graph.keys.host_count() * WEIGHTS_SHARE))
 
 
 def end_limit(graph: Graph) -> int:
@@ -285,6 +358,13 @@ def _why_not_yet(graph: Graph) -> str:
 def _rests_on_absence(wants: tuple[Action, ...]) -> bool:
     for action in wants:  # noqa: SIM110 - a generator costs more than the loop
         if _is_by_absence(action):
+            return True
+    return False
+
+
+def _sets_weight(wants: tuple[Action, ...]) -> bool:
+    for action in wants:  # noqa: SIM110 - a generator costs more than the loop
+        if isinstance(action, SetWeight):
             return True
     return False
 

@@ -52,7 +52,7 @@ from sunk_sync.settings.model import Settings
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.read.job_owners import JobOwners
 from sunk_sync.slurm.read.jobs import JobPoll, JobPollTiming
-from sunk_sync.slurm.read.nodes import NodePoll
+from sunk_sync.slurm.read.nodes import AlsoRead, NodePoll
 from sunk_sync.slurm.read.pacing import PollTiming, Time
 from sunk_sync.slurm.read.pending_reasons import JobReasons
 from sunk_sync.slurm.write.jobs import JobPush
@@ -189,7 +189,10 @@ class Parts:
             self._tell,
             timing=self._timing(settings),
             time=_time(ambient),
-            asks_age=self.graph.node_sets.registrations.is_ready_pod_without_record,
+            also=AlsoRead(
+                asks_age=self.graph.node_sets.registrations.is_ready_pod_without_record,
+                usage=settings.pack != "off",
+            ),
         )
 
     def _poll_of_jobs(self, settings: Settings, job_owners: JobOwners, ambient: Ambient) -> JobPoll:
@@ -209,7 +212,10 @@ class Parts:
         self._record_push = RecordPush(self._slurm, clock)
         self._requeue_push = RequeuePush(self._slurm, clock)
         self._reservation_push = ReservationPush(self._slurm, clock, ambient.wall_clock)
-        self._node_push = SlurmPush(self._slurm, clock=clock, tell=self._tell_node_reads)
+        usage = self.graph.configuration.pack != "off"
+        self._node_push = SlurmPush(
+            self._slurm, clock=clock, tell=self._tell_node_reads, usage=usage
+        )
         return Writers(
             slurm=(self._push_nodes, SLURM_LIMITS),
             jobs=(self._push_jobs, JOB_LIMITS),

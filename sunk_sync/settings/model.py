@@ -28,6 +28,7 @@ GRES_MAP = (("nvidia.com/gpu", "gpu"), ("amd.com/gpu", "gpu"), ("rdma/*", "-"))
 _WHERE = "Scope"
 _SLURM = "Slurm"
 _DRAINS = "Drains"
+_PACKING = "Packing"
 _PODS = "Pods scheduled by Slurm"
 _LISTEN = "Listen addresses"
 _HOOKS = "Hooks and the gate"
@@ -122,6 +123,9 @@ class Settings(BaseModel):
     """maximum of new drains a minute for absent or NotReady objects; the rest is held"""
     cordon_on_slurm_drain: types.Switch = _setting(_DRAINS, default=False)
     """cordon the Node of a node that was drained in Slurm"""
+
+    pack: Literal["off", "nodes"] = _setting(_PACKING, "off")
+    """nodes: hosts in use get lower weights than empty ones, so that Slurm fills them first"""
 
     termination_offset_s: types.Duration = _setting(_PODS, 5.0)
     """a Pod's grace period must end this long before Slurm's KillWait"""

@@ -74,7 +74,9 @@ def _node_content(action: act.SlurmAction | node_set_actions.OnRecord) -> Fields
         case act.Drain() | act.Undrain() | act.RewriteReason():
             return {"reason": action.reason}
         case act.SetFeatures():
-            return {"features": ",".join(action.features), "weight": action.weight}
+            return {"features": ",".join(action.features)}
+        case act.SetWeight():
+            return {"weight": action.weight}
         case act.SetTopology():
             return {"topology": action.topology}
         case node_set_actions.RequeueJobs():

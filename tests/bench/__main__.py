@@ -20,6 +20,7 @@ from tests.bench.life import life
 from tests.bench.many import many
 from tests.bench.mirror import mirror
 from tests.bench.nodesets import nodesets
+from tests.bench.packing import packing
 from tests.bench.pods import pods
 from tests.bench.quiet import quiet
 from tests.bench.replicas import replicas
@@ -34,7 +35,7 @@ from tests.real.testbed import BedError, RestError
 ALL: Sequence[Bench] = (
     event, everything, fitness, scale, cordon, mirror, burst, many, life, pods, script, flood,
     arrays, cancelled, waiting, quiet, replicas, nodesets, fleet, slurm_metrics,
-    watched,
+    watched, packing,
 )  # fmt: skip
 BENCHES: Mapping[str, Bench] = {bench.__name__: bench for bench in ALL}
 

@@ -23,9 +23,11 @@ from sunk_sync.cli.doctor import (
 )
 from sunk_sync.cli.findings import Finding, Report, blind, fail, ok, some_of, warn
 from sunk_sync.cli.name_mapping import findings_of
+from sunk_sync.cli.packing import packing_findings
 from sunk_sync.cli.permissions import check_permissions
 from sunk_sync.core.model.facts import Row, SlurmdPod
 from sunk_sync.core.model.node_mark import Mark, mark_text
+from sunk_sync.core.translate.packed_weight import EMPTY, OWN_MAX, packed_weight
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.rbac import PERMISSIONS
 from sunk_sync.service.wiring import NODESETS
@@ -279,6 +281,26 @@ def test_a_foreign_mark_fails_and_a_foreign_comment_is_a_warning_M8() -> None:
     assert "1: n2" in reported["fail"]
     assert "1: n3" in reported["warn"]
     assert "1: n1" not in "".join(reported.values())
+
+
+def packing(*rows: Row, pack: str = "nodes") -> list[Finding]:
+    return list(packing_findings(Core(*rows, cluster_uid=UID, pack=pack).graph))
+
+
+def test_nodes_that_take_no_part_in_packing_are_named_W1() -> None:
+    weights = {"n1": 5, "n2": packed_weight(5, EMPTY), "n3": OWN_MAX + 1}
+    hosts = [slurm_node(name, weight=weight, fill=EMPTY) for name, weight in weights.items()]
+    fine, heavy, others = packing(*map(node, weights), *hosts, slurm_node("elsewhere", weight=1))
+    assert fine.text == "2 hosts are packed"
+    assert "1: n3" in heavy.text
+    assert "1: elsewhere" in others.text
+
+
+def test_without_packing_doctor_names_only_what_sunk_sync_cannot_restore_W4() -> None:
+    packed = packed_weight(5, EMPTY)
+    assert not packing(node("n1"), slurm_node("n1", weight=packed), pack="off")
+    left = only(packing(slurm_node("n1", weight=packed), pack="off"))
+    assert "1: n1" in left.text
 
 
 def test_a_list_shows_at_most_ten_names() -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.core.history import run_histories
 from tests.core.lock_history import LockHistory
 from tests.core.node_set_history import NodeSetHistory
+from tests.core.packing_history import PackingHistory
 from tests.core.ruled_history import RuledHistory
 from tests.core.volume_history import VolumeHistory
 from tests.core.workload_history import WorkloadHistory
@@ -58,6 +59,14 @@ def test_every_history_with_locks_keeps_all_promises_L1_L2_L3_L4() -> None:
     no lock is taken away from a job or a caller. In the end no lock is left on an idle host.
     """
     run_histories([int(ONE)] if ONE else range(COUNT), kind=LockHistory)
+
+
+def test_every_history_with_packing_keeps_all_promises_W1_W2_W3_W4() -> None:
+    """As the first while jobs come and go, and people and reconfigures set weights. No packed
+    weight is written without --pack, and no own weight is lost. In the end each host with a Node
+    has the weight of its use, or its own one.
+    """
+    run_histories([int(ONE)] if ONE else range(COUNT), kind=PackingHistory)
 
 
 def test_every_history_with_node_sets_keeps_all_promises() -> None:

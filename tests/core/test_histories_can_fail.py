@@ -14,17 +14,19 @@ from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.graph.host_edges import HostEdges
 from sunk_sync.core.graph.keys import Keys
 from sunk_sync.core.graph.volume_edges import VolumeEdges
-from sunk_sync.core.model.actions import Undrain
+from sunk_sync.core.model.actions import SetWeight, Undrain
 from sunk_sync.core.model.facts import SlurmNode
 from sunk_sync.core.model.keys import Key
 from sunk_sync.core.model.verdict import Ruling
-from sunk_sync.core.rules.host import drain, mirror
+from sunk_sync.core.rules.host import drain, mirror, weight
 from sunk_sync.core.rules.host.drain import Stands
 from sunk_sync.core.tables.claims import Claims
 from sunk_sync.core.tables.host_identity import HostIdentity
 from sunk_sync.core.tables.last_seen import LastSeen
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.node_states import is_drained
+from sunk_sync.core.translate.packed_weight import EMPTY, FULL, OWN_MAX, packed_weight
+from sunk_sync.core.views.host import Host
 from sunk_sync.core.workloads import edges as workload_module
 from sunk_sync.core.workloads import snapshot
 from sunk_sync.core.workloads.edges import WorkloadEdges
@@ -34,6 +36,7 @@ from tests.core.checks import HistoryError
 from tests.core.graph import test_graph
 from tests.core.history import History
 from tests.core.node_set_history import NodeSetHistory
+from tests.core.packing_history import PackingHistory
 from tests.core.ruled_history import RuledHistory
 from tests.core.volume_history import VolumeHistory
 from tests.core.workload_history import WorkloadHistory
@@ -269,3 +272,27 @@ def test_a_broken_rule_is_noticed(monkeypatch: pytest.MonkeyPatch, what: str) ->
     where, name, instead, checks = BROKEN[what]
     monkeypatch.setattr(where, name, instead)
     assert first_failure() in checks
+
+
+PACKING: dict[str, tuple[object, str, object, set[str]]] = {
+    "an empty host keeps the weight of one in use (W1)": (
+        weight, "_takes_no_job", lambda row: row.fill == EMPTY, {"weight"},
+    ),
+    "a packed weight stays without --pack (W4)": (
+        weight, "own_weight", lambda _: None, {"weight", "rest", "own"},
+    ),
+    "weights are packed without --pack (W2)": (
+        weight, "_unpacked", lambda host, own, **_: _packed(host, own), {"packed"},
+    ),
+}  # fmt: skip
+
+
+def _packed(host: Host, own: int) -> Ruling:
+    return Ruling((SetWeight(host.name, packed_weight(min(own, OWN_MAX), FULL), None, "own"),))
+
+
+@pytest.mark.parametrize("what", PACKING)
+def test_a_broken_rule_of_packing_is_noticed(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    where, name, instead, checks = PACKING[what]
+    monkeypatch.setattr(where, name, instead)
+    assert first_failure((PackingHistory,)) in checks

@@ -97,6 +97,12 @@ SCENARIOS: Mapping[str, Sequence[Step]] = {
         submit(tres_per_node="gres:gpu:1", required_nodes=["n1"]), until("0=RUNNING 1=RUNNING"),
         kill_one("@0"), until("0=CANCELLED 2=RUNNING"),
     ],
+    "the lowest weight first, modulo 2^24": [
+        post("n1", weight=2**24 + 1), post("n2", weight=5), post("n3", weight=2**24),
+        submit(shared=["none"]), RUNS, submit(shared=["none"]), until("1=RUNNING"),
+        submit(shared=["none"]), until("2=RUNNING"),
+        post("n1", weight=1), post("n2", weight=1), post("n3", weight=1),
+    ],
     "who is kept out goes elsewhere": [
         submit(excluded_nodes=["n[1-2]"]), submit(excluded_nodes=["n1", "n3"]),
         until("0=RUNNING 1=RUNNING"),

@@ -30,6 +30,7 @@ from tests.sim.judging import (
     uncounted,
     why_not,
 )
+from tests.sim.packing import with_own_weight
 from tests.sim.reads import Reads, Row, row_of
 from tests.sim.wire import Exchange, Process
 from tests.sim.words import Object
@@ -55,7 +56,10 @@ OF_WORKLOADS: Final = ("Event", "PersistentVolumeClaim", "PersistentVolume")
 
 
 class Checks:
-    def __init__(self, worlds: Worlds, history: History, *, drains_a_minute: int) -> None:
+    def __init__(
+        self, worlds: Worlds, history: History, *, drains_a_minute: int, packs: bool = False
+    ) -> None:
+        self._packs = packs
         self._worlds = worlds
         self._history = history
         self._limit = drains_a_minute
@@ -212,7 +216,7 @@ class Checks:
 
     def _other_fields(self, node: Node) -> Node:
         """Return the fields of a Slurm node that sunk-sync never changes."""
-        return other_fields(node)
+        return other_fields(with_own_weight(node) if self._packs else node)
 
     def _check_conditions(self, kind: str, before: Object, after: Object) -> None:
         was, now = words.conditions_of(before), words.conditions_of(after)

@@ -65,8 +65,15 @@ def drained(name: str, reason: str) -> Doing:
     return lambda stage: stage.expect(name, reason)
 
 
-def run_job(*, seconds: float) -> Doing:
-    request = JobRequest(exclusive=True, duration_s=seconds, required_nodes=("n1",))
+def run_job(*, seconds: float, cpus: int | None = None) -> Doing:
+    """Run a job on n1, with these CPUs or the whole node."""
+    request = JobRequest(
+        exclusive=cpus is None,
+        cpus=cpus or 1,
+        memory_mb=100,
+        duration_s=seconds,
+        required_nodes=("n1",),
+    )
     return lambda stage: stage.slurm.submit(request, now_s=stage.now_s)
 
 

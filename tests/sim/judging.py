@@ -55,7 +55,8 @@ def _field_of(body: Mapping[str, Any]) -> str:
 
 
 _FIELDS = {
-    "features": ("features", "features_act", "weight"),
+    "features": ("features", "features_act"),
+    "weight": ("weight",),
     "topology": ("topology_str",),
     "comment": ("comment",),
 }

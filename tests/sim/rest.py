@@ -15,6 +15,7 @@ from sunk_sync.settings.model import Settings
 from tests.sim import words
 from tests.sim.conflicts import conflicts, unreported
 from tests.sim.judging import mark_of
+from tests.sim.packing import wrong_weight
 from tests.sim.reads import Row, row_of
 from tests.sim.words import Object
 from tests.sim.worlds import Worlds
@@ -45,6 +46,7 @@ class Picture:
             name: row_of(node) for name, node in worlds.slurm.nodes.items() if node.base != "FUTURE"
         }
         """Without FUTURE nodes, which slurmrestd does not show."""
+        self.slurm_nodes = worlds.slurm.nodes
         self.nodes = {node["metadata"]["name"]: node for node in worlds.kube.nodes()}
         self.all_pods = {
             (pod["metadata"]["namespace"], pod["metadata"]["name"]): pod
@@ -141,6 +143,8 @@ def _unrest_of(host: Host, picture: Picture) -> Iterator[str]:
     if host.node is not None:
         yield from _on_node(host.node, host, picture.settings)
         yield from _cordon(host.node, host.row, picture.settings)
+        packs = picture.settings.pack != "off"
+        yield from wrong_weight(picture.slurm_nodes[host.row.name], packs=packs)
 
 
 def _drain(host: Host, picture: Picture) -> Iterator[str]:

@@ -4,6 +4,8 @@ import asyncio
 import random
 from functools import partial
 
+from msgspec.structs import replace
+
 from sunk_sync.embedded.slurm.memory import Knobs, Setup
 from sunk_sync.embedded.slurm.model.node import NodeSpec
 from sunk_sync.settings.model import Settings
@@ -36,6 +38,8 @@ SHORT_QUIET_S = 150.0
 LONG_EVERY = 4
 QUIET_ROUNDS_MAX = 4
 """slurmctld can notice an earlier end of a slurmd only now."""
+PACKS_EVERY = 7
+"""One of so many seeds runs with --pack nodes."""
 SETTLE_S = 100.0
 """Within this time frozen streams are closed, and jobs have ended."""
 
@@ -50,7 +54,10 @@ class Run:
         hosts = rng.choice((1, 2, 3, 3, 5))
         self.tidy = rng.random() < 0.5
         self.settings = _settings(rng, seed)
-        self.worlds = Worlds(_setup(rng, hosts), history, cluster=7)
+        setup = _setup(rng, hosts)
+        if self.settings.pack != "off":
+            setup = _with_kinds(setup)
+        self.worlds = Worlds(setup, history, cluster=7)
         self.faults = Faults(random.Random(f"faults {seed}"))
         self.wire = Wire(self.worlds, self.faults, history)
         self.cast = Cast(self.worlds, hosts, namespaces=self.settings.slurmd_namespace)
@@ -66,7 +73,12 @@ class Run:
         self._storming = False
         _furnish(self.cast, rng)
         limit = self.settings.max_drains_per_minute
-        self.checks = Checks(self.worlds, history, drains_a_minute=20 if limit is None else limit)
+        self.checks = Checks(
+            self.worlds,
+            history,
+            drains_a_minute=20 if limit is None else limit,
+            packs=self.settings.pack != "off",
+        )
         self.wire.witnesses.append(self.checks)
         self.rare = Rare(random.Random(f"rare {seed}"), self.wire)
         self.life = self._live()
@@ -197,7 +209,14 @@ def _settings(rng: random.Random, seed: int) -> Settings:
         cordon_on_slurm_drain=rng.random() < 0.35,
         max_drains_per_minute=rng.choice((None, None, None, 1, 2)),
         node_not_ready_grace_s=rng.choice((40.0, 40.0, 5.0)),
+        pack="nodes" if seed % PACKS_EVERY == 5 else "off",
     )
+
+
+def _with_kinds(setup: Setup) -> Setup:
+    """Give every other node another weight of its own."""
+    kinds = [replace(one, weight=1 + 10 * (at % 2)) for at, one in enumerate(setup.nodes)]
+    return replace(setup, nodes=kinds)
 
 
 def _setup(rng: random.Random, hosts: int) -> Setup:

@@ -236,6 +236,16 @@ SCENARIOS: Mapping[str, Scenario] = {
         end={"n1": "fan", "n2": None},
         settings={"cordon_on_slurm_drain": True},
     ),
+    "a host in use, and a reconfigure": Scenario(
+        rows="W1 W2 W3",
+        steps=(
+            (6, run_job(seconds=40, cpus=4)),
+            (12, lambda stage: stage.slurm.reconfigure(now_s=stage.now_s)),
+            (12, run_job(seconds=5)),
+        ),
+        end={},
+        settings={"pack": "nodes"},
+    ),
     "a user cordons the node before the drain": Scenario(
         rows="M7",
         steps=(

@@ -117,7 +117,8 @@ class Stage:
             self.act(partial(self.cast.add_pod, f"n{number}", node=f"k{number}"))
 
     def _new_checks(self, drains_a_minute: int) -> Checks:
-        return Checks(self.worlds, self.history, drains_a_minute=drains_a_minute)
+        packs = self.settings.pack != "off"
+        return Checks(self.worlds, self.history, drains_a_minute=drains_a_minute, packs=packs)
 
     @property
     def now_s(self) -> float:
@@ -232,7 +233,7 @@ def picture(worlds: Worlds) -> dict[str, Any]:
         mark = dict(mark_of(row.comment))
         if "uid" in mark:
             mark["uid"] = uids.get(mark["uid"], "gone")
-        shown[f"slurm {name}"] = (sorted(row.state), row.reason, mark or row.comment)
+        shown[f"slurm {name}"] = (sorted(row.state), row.reason, mark or row.comment, node.weight)
     for an_object in (*worlds.kube.nodes(), *worlds.kube.pods()):
         conditions = {
             type_: (one["status"], one.get("message") or "")

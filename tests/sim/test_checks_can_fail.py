@@ -7,12 +7,14 @@ import pytest
 
 from sunk_sync.controller import pacing
 from sunk_sync.core import policy
-from sunk_sync.core.model.actions import Undrain
+from sunk_sync.core.model.actions import SetWeight, Undrain
 from sunk_sync.core.model.facts import SlurmNode
 from sunk_sync.core.model.verdict import Ruling
-from sunk_sync.core.rules.host import drain, mirror, retire
+from sunk_sync.core.rules.host import drain, mirror, retire, weight
 from sunk_sync.core.rules.host.drain import Stands
 from sunk_sync.core.tables.table import Table
+from sunk_sync.core.translate.packed_weight import EMPTY
+from sunk_sync.core.views.host import Host
 from sunk_sync.kube.read.stream import Reading
 from sunk_sync.kube.write import events
 from sunk_sync.slurm.read.one_node import Seen
@@ -54,6 +56,12 @@ def _gone_unread(*_: object) -> Stands:
 def _lift_empty(slurm_node: SlurmNode) -> Ruling:
     lifts = "DRAIN" in slurm_node.state and not slurm_node.reason
     return Ruling((Undrain(slurm_node.name, "lifted"),) if lifts else ())
+
+
+def _heavier(host: Host, *_: object, **__: object) -> Ruling:
+    slurm_node = host.slurm_node
+    assert slurm_node is not None
+    return Ruling((SetWeight(slurm_node.name, slurm_node.weight + 100, None, "own"),))
 
 
 def _never(*_: object, **__: object) -> bool:
@@ -107,6 +115,13 @@ BROKEN: dict[str, Broken] = {
     "written again without a change (M5)": (
         [(mirror, "shown_of", lambda *_: mirror.Shown((), (), str(next(NUMBERS)), ""))],
         (), {"quiet", "rest", "surprise"},
+    ),
+    "weights stay after a job has ended (W1)": (
+        [(weight, "_takes_no_job", lambda node: node.fill == EMPTY)],
+        ("a host in use, and a reconfigure",), {"rest", "scenario"},
+    ),
+    "weights are packed without --pack (W2)": (
+        [(weight, "_unpacked", _heavier)], ("nothing happens",), {"foreign"},
     ),
     "deletions are ignored (F3)": (
         [(Reading, "_deleted", lambda *_: None)], ("a node is gone",), {"rest", "scenario"},

@@ -124,6 +124,30 @@ def test_equal_states_are_one_object() -> None:
     assert one.state is two.state
 
 
+IN_USE = (
+    b'{"name":"n1","state":["MIXED"],"weight":%d,"cpus":16,"effective_cpus":14,"alloc_cpus":3,'
+    b'"real_memory":64000,"alloc_memory":100,"gres":"gpu:a100:8(S:0)","gres_used":"gpu:a100:5(IDX:0-4)"}'
+)
+
+
+@pytest.mark.parametrize(
+    ("weight", "usage", "shown"),
+    [(1, False, (0, None)), (10_000_127, False, (10_000_127, None)), (1, True, (1, 3))],
+    ids=["without packing", "packed before", "with packing"],
+)
+def test_without_packing_no_row_changes_with_the_use_of_its_node_W2(
+    weight: int, usage: bool, shown: tuple[int, int | None]
+) -> None:
+    record = IN_USE % weight
+    for fact in (
+        read_node(record, usage=usage),
+        read_nodes(b'{"nodes":[' + record + b"]}", usage=usage),
+    ):
+        (fact,) = fact if isinstance(fact, list) else (fact,)
+        assert isinstance(fact, SlurmNode)
+        assert (fact.weight, fact.fill) == shown
+
+
 def test_reasons_and_comments_are_bounded() -> None:
     record = json.dumps({"name": "n", "reason": "r" * 9999, "comment": "c" * 9999}).encode()
     fact = read_node(record)

@@ -19,7 +19,8 @@ from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.decode import job_metrics, node_metrics
 from sunk_sync.slurm.decode.diag import read_diag
 from sunk_sync.slurm.decode.job_metrics import OTHER, SETS_MAX, STATES, JobSums
-from sunk_sync.slurm.decode.node_metrics import NodeSums, gpus_in
+from sunk_sync.slurm.decode.node_metrics import NodeSums
+from sunk_sync.slurm.decode.wire_node import gpus_in
 from tests.slurm.recorded import recorded
 
 ALICE = JobSet("gpu", "games", "alice")

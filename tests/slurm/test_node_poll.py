@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import Confirmed, ListingEnded, ListingStarted, Lost, News, Observed
 from sunk_sync.core.model.node_set_answers import ControllerAge
 from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.requests import SlurmCall, Take
-from sunk_sync.slurm.read.nodes import NodePoll
+from sunk_sync.slurm.read.nodes import AlsoRead, NodePoll
 from sunk_sync.slurm.read.pacing import PollTiming, Time
 from tests.kit.job_reader import until
 from tests.kit.news import NewsLog
@@ -37,7 +38,8 @@ class Reader(NewsLog):
         self.began: list[float] = []
         time = Time(clock=slurm.clock, sleep=self.sleep, random=lambda: random)
         timing = timing or PollTiming()
-        self.poll = NodePoll(slurm, self.tell, timing=timing, time=time, asks_age=asks_age)
+        also = AlsoRead(asks_age=asks_age)
+        self.poll = NodePoll(slurm, self.tell, timing=timing, time=time, also=also)
 
     async def sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
@@ -318,3 +320,20 @@ async def test_the_poll_waits_while_the_inbox_is_full() -> None:
     assert not running.done()
     room.set()
     assert await running is None
+
+
+@pytest.mark.parametrize("usage", [True, False])
+async def test_a_listing_tells_how_full_the_nodes_are_only_with_packing_W2(usage: bool) -> None:
+    row = replace(NODES[0], weight=5, fill=2)
+    slurm = SlurmNodes().add(row)
+    log = NewsLog()
+    poll = NodePoll(
+        slurm,
+        log.tell,
+        timing=PollTiming(),
+        time=Time(clock=slurm.clock, sleep=asyncio.sleep, random=lambda: 1.0),
+        also=AlsoRead(usage=usage),
+    )
+    await poll.poll()
+    expected = row if usage else replace(row, weight=0, fill=None)
+    assert Observed(expected, 100.0) in log.news

@@ -11,6 +11,7 @@ from sunk_sync.core.model.actions import (
     RecordEvent,
     RewriteReason,
     SetComment,
+    SetWeight,
     SlurmAction,
     Undrain,
 )
@@ -18,6 +19,7 @@ from sunk_sync.core.model.event_kinds import EVENT_CONFLICT
 from sunk_sync.core.model.facts import Deleted, News, Observed, Reference, SlurmNode
 from sunk_sync.core.model.node_mark import Mark, mark_text
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
+from sunk_sync.core.translate.packed_weight import packed_weight
 from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.requests import SlurmCall
 from sunk_sync.slurm.read.one_node import YOUNG_S
@@ -422,3 +424,27 @@ async def test_an_empty_batch_sends_no_request() -> None:
     slurm = SlurmNodes()
     assert await push(slurm) == []
     assert slurm.asked == []
+
+
+async def test_nodes_that_get_one_weight_share_a_request_W1() -> None:
+    """60 hosts begin to be packed; ten of them are in use."""
+    given = [
+        structs.replace(node, weight=1, fill=2 if at < 10 else 0)
+        for at, node in enumerate(nodes(60))
+    ]
+    slurm = SlurmNodes().add(*given)
+    actions = [SetWeight(one.name, packed_weight(1, one.fill or 0), 1, "own") for one in given]
+    outcomes = await SlurmPush(slurm, slurm.clock, usage=True).push(actions)
+    assert all(isinstance(one, Done) for one in outcomes)
+    assert [line.partition(" {")[0] for line in slurm.asked] == ["GET nodes/", *["POST nodes/"] * 2]
+    assert [shown(one).fill for one in outcomes] == [one.fill for one in given]
+    assert [shown(one).weight for one in outcomes] == [one.weight for one in actions]
+
+
+async def test_a_weight_that_somebody_has_just_set_is_not_overwritten_W3() -> None:
+    slurm = SlurmNodes().add(structs.replace(slurm_node("n1"), weight=30))
+    action = SetWeight("n1", packed_weight(1, 2), 1, "step")
+    (outcome,) = await SlurmPush(slurm, slurm.clock, usage=True).push([action])
+    assert isinstance(outcome, Refused)
+    assert shown(outcome).weight == 30
+    assert not slurm.writes

@@ -8,6 +8,7 @@ from sunk_sync.core.model.facts import Node, SlurmdPod, SlurmNode
 from sunk_sync.core.model.names import CORDON, SLURM_NODE
 from sunk_sync.core.tables.claims import pod_key
 from sunk_sync.core.translate.node_states import is_foreign_drain, is_frozen, is_ours
+from sunk_sync.core.translate.packed_weight import FILL_WORDS, OWN_MAX, own_weight
 from sunk_sync.core.translate.shortened import shortened
 from sunk_sync.core.views.host import Host
 from sunk_sync.core.views.parts import Resident
@@ -101,8 +102,20 @@ def _of_slurm_node(node: SlurmNode) -> str:
         f"reason {node.reason!r}" if node.reason else "",
         f"features {', '.join(node.active_features)}" if node.active_features else "",
         f"topology {node.topology}" if node.topology else "",
+        _of_weight(node),
         "as after the last write of sunk-sync, not read since" if node.assumed else "",
     )
+
+
+def _of_weight(node: SlurmNode) -> str:
+    """Say what a packed weight means, and why a weight cannot be packed."""
+    own = own_weight(node.weight)
+    if own is not None:
+        how_full = "" if node.fill is None else f", {FILL_WORDS[node.fill]}"
+        return f"weight {node.weight}: packed, its own is {own}{how_full}"
+    if node.fill is not None and node.weight > OWN_MAX:
+        return f"weight {node.weight}: not packed, as it is above {OWN_MAX}"
+    return ""
 
 
 def _rival_facts(host: Host) -> Iterator[Fact]:

@@ -73,14 +73,25 @@ class SetComment(Struct, frozen=True, gc=False):
 
 
 class SetFeatures(Struct, frozen=True, gc=False):
-    """Set the features of a NodeSet, and its weight, on a Slurm node with a mark (T1, T2).
+    """Set the features of a NodeSet on a Slurm node with a mark (T1).
 
     Features of others stay. The mark notes which ones sunk-sync set.
     """
 
     slurm_node: str
     features: tuple[str, ...]
+
+
+class SetWeight(Struct, frozen=True, gc=False):
+    """Set the weight of a Slurm node (T2, W1)."""
+
+    slurm_node: str
     weight: int
+    own: int | None
+    """Only if this is still the node's own weight; None: a NodeSet says the own weight."""
+    change: Literal["own", "empty", "step"]
+    """own: packing begins or ends there, or the own weight is another one. empty: the node has
+    become empty, or is not empty any more. step: it is fuller or less full."""
 
 
 class SetTopology(Struct, frozen=True, gc=False):
@@ -270,7 +281,9 @@ OnObject = (
     | DeletePod | ClearPod | RemakePod | SetStatus | SetFinalizer | Lock | Unlock | VolumeAction
 )  # fmt: skip
 """Writes to one Kubernetes object of one UID."""
-SlurmAction = Drain | Undrain | RewriteReason | SetComment | SetFeatures | SetTopology
+SlurmAction = (
+    Drain | Undrain | RewriteReason | SetComment | SetFeatures | SetTopology | SetWeight
+)  # fmt: skip
 KubeAction = SetConditions | SetMetadata | Cordon | Uncordon | RecordEvent | GetObject | Relist
 Action = (
     SlurmAction | KubeAction | JobAction | WorkloadAction | HookAction | NodeSetAction | OfNodeSets
@@ -323,6 +336,7 @@ TRAITS: dict[type, Traits] = {
     SetComment: Traits(_of_node("comment"), "slurm", urgency=2),
     SetFeatures: Traits(_of_node("features"), "slurm", urgency=2),
     SetTopology: Traits(_of_node("topology"), "slurm", urgency=2),
+    SetWeight: Traits(_of_node("weight"), "slurm", urgency=2),
     SetConditions: Traits(_on_object("conditions")),
     SetMetadata: Traits(_metadata),
     Cordon: Traits(_on_object("cordon"), urgency=1),

@@ -50,6 +50,8 @@ class Configuration(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True
     refuse_static_cpu: bool = False
     volume_timeout_s: float = 600.0
     """A job whose Pods get no volumes for so long is given up (P8)."""
+    pack: Literal["off", "nodes"] = "off"
+    """nodes: hosts in use get lower weights than empty ones (W1)."""
     node_sets: bool = False
     """The component that makes slurmd Pods runs."""
     lock: bool = False

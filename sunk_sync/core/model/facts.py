@@ -173,11 +173,14 @@ class SlurmNode(Struct, frozen=True, kw_only=True, gc=False):
     stamp: Stamp | None = None
     """Made with the record by a slurmd of a NodeSet."""
     features: tuple[str, ...] = ()
-    """Without a stamp, this and the next three are not read."""
+    """Without a stamp, this and the next two are not read."""
     active_features: tuple[str, ...] = ()
-    weight: int = 0
     topology: str | None = None
     """None: this Slurm cannot change it in a record."""
+    weight: int = 0
+    """Read with a stamp, with --pack, and if it is that of a packed node."""
+    fill: int | None = None
+    """How full the node is (translate.packed_weight); None: not read, as without --pack."""
     assumed: bool = False
     """Not read, but derived from an earlier read and a later write of sunk-sync. Jobs may have
     started between the two."""

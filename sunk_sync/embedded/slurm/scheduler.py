@@ -2,7 +2,6 @@
 
 from collections.abc import Container, Mapping, Sequence
 from math import floor
-from operator import attrgetter
 from typing import Final
 
 from msgspec.structs import replace
@@ -31,7 +30,8 @@ from sunk_sync.embedded.slurm.model.release import (
 )
 from sunk_sync.embedded.slurm.model.timers import SlurmTimers
 
-_weight = attrgetter("weight")
+WEIGHTS: Final = 2**24
+"""slurmctld compares weights modulo this (measured)."""
 STARTS_MAX: Final = 100
 """Jobs that one cycle tries (default_queue_depth)."""
 OUT_TEXT: Final = (
@@ -230,7 +230,7 @@ class Scheduler:
 
     def _nodes(self, job: Job) -> Sequence[Node]:
         members = self._memory.members([job.partition])[job.partition]
-        return sorted(members, key=_weight)
+        return sorted(members, key=_order)
 
     def _ready(self) -> Sequence[Job]:
         now_s, partitions = self._memory.now_s, self._memory.partitions
@@ -248,3 +248,7 @@ class Scheduler:
         if not self._backfill_noted:
             self._backfill_noted = True
             self._timers.note(self._next(self._memory.knobs.backfill_every_s), self._backfill)
+
+
+def _order(node: Node) -> int:
+    return node.weight % WEIGHTS

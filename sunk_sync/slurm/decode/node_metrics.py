@@ -1,16 +1,15 @@
 """Sum the CPUs, GPUs and memory of Slurm nodes by partition, from records of nodes."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
-from msgspec import Struct
 
 from sunk_sync.core.model.slurm_metrics import Amount, NodeNumbers, NodeRow, Resources
 from sunk_sync.slurm.api.answers import UNREADABLE, Number, decoded, number_of
 from sunk_sync.slurm.decode.job_record import label
 from sunk_sync.slurm.decode.nodes import state_of
+from sunk_sync.slurm.decode.wire_node import WireNodeInUse, cpus_of, gpus_of, memory_of
 
 PARTITIONS_MAX: Final = 200
 ROWS_MAX: Final = 20_000
@@ -18,21 +17,8 @@ _USELESS: Final = frozenset({"DOWN", "DRAIN", "ERROR", "FAIL", "UNKNOWN", "FUTUR
 """In these states a node takes no job: sinfo counts its free CPUs as `other`, not as idle."""
 
 
-_GPUS: Final = re.compile(r"(?:^|,)gpu(?::[^:,(]+)?:(\d{1,9})").findall
-"""In `gpu:a100:4(IDX:0,2-3),gpu:1`; an entry begins at the start or after a comma."""
-
-
-class _WireNode(Struct, frozen=True):
-    name: str
-    state: list[str] | str | None = None
+class _WireNode(WireNodeInUse, frozen=True, kw_only=True):
     partitions: list[str] | str | None = None
-    cpus: int = 0
-    effective_cpus: int = 0
-    alloc_cpus: int = 0
-    real_memory: int = 0
-    alloc_memory: int = 0
-    gres: str | None = None
-    gres_used: str | None = None
     reason_changed_at: Number = None
 
 
@@ -108,17 +94,11 @@ class NodeSums:
         return NodeNumbers(partitions=partitions, rows=self._rows)
 
 
-def gpus_in(gres: str) -> int:
-    """Return the number of GPUs in `gpu:a100:4(S:0-1),gpu:2,shard:8`: six."""
-    return sum(map(int, _GPUS(gres))) if "gpu" in gres else 0
-
-
 def _resources_of(node: _WireNode, *, usable: bool) -> Resources:
-    cpus = node.effective_cpus or node.cpus
     return Resources(
-        cpu=_amount(node.alloc_cpus, cpus, usable=usable),
-        gpu=_amount(gpus_in(node.gres_used or ""), gpus_in(node.gres or ""), usable=usable),
-        mem=_amount(node.alloc_memory, node.real_memory, usable=usable),
+        cpu=_amount(*cpus_of(node), usable=usable),
+        gpu=_amount(*gpus_of(node), usable=usable),
+        mem=_amount(*memory_of(node), usable=usable),
     )
 
 

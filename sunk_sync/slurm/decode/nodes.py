@@ -13,52 +13,61 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import SlurmNode
 from sunk_sync.core.model.node_set import STAMP_PREFIX, Stamp
+from sunk_sync.core.translate.packed_weight import fill_of, own_weight
 from sunk_sync.core.translate.slurmd_options import read_stamp
 from sunk_sync.slurm.api.answers import UNREADABLE, SlurmError, decoded, printable
+from sunk_sync.slurm.decode.wire_node import (
+    WireNode,
+    WireNodeInUse,
+    cpus_of,
+    gpus_of,
+    memory_of,
+)
 
 REASON_KEPT: Final = 1024
 COMMENT_KEPT: Final = 4096
 _STATES_KEPT: Final = 1024
 
 
-class _WireNode(Struct, frozen=True):
-    name: str
-    state: list[str] | str | None = None
-    reason: str | None = None
-    comment: str | None = None
-    features: list[str] | str | None = None
-    active_features: list[str] | str | None = None
-    weight: int = 0
-    topology: str | None = None
-
-
 class _WireNodes(Struct, frozen=True):
-    nodes: list[_WireNode]
+    nodes: list[WireNode]
 
 
-_node = msgspec.json.Decoder(_WireNode).decode
+class _WireNodesInUse(Struct, frozen=True):
+    nodes: list[WireNodeInUse]
+
+
+_node = msgspec.json.Decoder(WireNode).decode
 _nodes = msgspec.json.Decoder(_WireNodes).decode
+_node_in_use = msgspec.json.Decoder(WireNodeInUse).decode
+_nodes_in_use = msgspec.json.Decoder(_WireNodesInUse).decode
 States = frozenset[str]
 _states: dict[tuple[str, ...], States] = {}
 
 
-def read_node(record: bytes) -> SlurmNode | SlurmError:
-    """Decode an element of a listing of nodes."""
+def read_node(record: bytes, *, usage: bool = False) -> SlurmNode | SlurmError:
+    """Decode an element of a listing of nodes; `usage`: also its weight and how full it is."""
     try:
+        if usage:
+            return _fact_in_use(decoded(_node_in_use, record))
         return _fact(decoded(_node, record))
     except UNREADABLE as error:
         return SlurmError("garbage", printable(f"a node is unreadable: {error}"))
 
 
-def read_nodes(body: bytes) -> Sequence[SlurmNode] | SlurmError:
+def read_nodes(body: bytes, *, usage: bool = False) -> Sequence[SlurmNode] | SlurmError:
     """Decode the nodes of a small answer whose envelope was read."""
     try:
+        if usage:
+            return [_fact_in_use(node) for node in decoded(_nodes_in_use, body).nodes]
         return [_fact(node) for node in decoded(_nodes, body).nodes]
     except UNREADABLE as error:
         return SlurmError("garbage", printable(f"the nodes are unreadable: {error}"))
 
 
-def _fact(node: _WireNode) -> SlurmNode:
+def _fact(node: WireNode, *, fill: int | None = None) -> SlurmNode:
+    # Also without --pack: packing was switched off, and the own weight must come back.
+    weighed = fill is not None or own_weight(node.weight) is not None
     stamp = _stamp(_each(node.features)) if node.features else None
     row = SlurmNode(
         name=sys.intern(node.name),
@@ -66,6 +75,8 @@ def _fact(node: _WireNode) -> SlurmNode:
         reason=(node.reason or "")[:REASON_KEPT],
         comment=(node.comment or "")[:COMMENT_KEPT],
         stamp=stamp,
+        weight=node.weight if weighed else 0,
+        fill=fill,
     )
     if stamp is None:
         return row
@@ -76,6 +87,11 @@ def _fact(node: _WireNode) -> SlurmNode:
         weight=node.weight,
         topology=node.topology,
     )
+
+
+def _fact_in_use(node: WireNodeInUse) -> SlurmNode:
+    cpus, memory, gpus = cpus_of(node), memory_of(node), gpus_of(node)
+    return _fact(node, fill=fill_of(cpus=cpus, memory=memory, gpus=gpus))
 
 
 def _each(features: list[str] | str) -> list[str]:

@@ -13,6 +13,8 @@ run: one that has just started may show too few nodes (N3).
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from msgspec import Struct
+
 from sunk_sync.core.model.facts import (
     Confirmed,
     ListingEnded,
@@ -34,6 +36,18 @@ from sunk_sync.slurm.read.pacing import PollLoop, PollTiming, Time
 _SOURCE: Final = "slurm_nodes"
 
 
+class AlsoRead(Struct, frozen=True, kw_only=True):
+    """What the listings must tell besides states, reasons and comments."""
+
+    asks_age: Callable[[], bool] = lambda: False
+    """Whether the age of slurmctld is needed now."""
+    usage: bool = False
+    """How full the nodes are, and their weights."""
+
+
+NOTHING_ELSE: Final = AlsoRead()
+
+
 class NodePoll:
     def __init__(
         self,
@@ -42,9 +56,9 @@ class NodePoll:
         *,
         timing: PollTiming,
         time: Time,
-        asks_age: Callable[[], bool] = lambda: False,
+        also: AlsoRead = NOTHING_ELSE,
     ) -> None:
-        self._asks_age = asks_age
+        self._also = also
         self._client = client
         self._tell = tell
         self._timing = timing
@@ -89,7 +103,7 @@ class NodePoll:
 
     async def _list(self) -> SlurmResponse | SlurmError:
         since_s = self._since()
-        telling = _Telling(self._tell)
+        telling = _Telling(self._tell, usage=self._also.usage)
         call = list_nodes(changed_since_s=since_s)
         answer = await self._client.read_records(call, "nodes", telling.take)
         if isinstance(answer, SlurmError):
@@ -106,7 +120,7 @@ class NodePoll:
 
     async def _tell_age(self) -> None:
         """Tell the age of slurmctld before the end of the listing, which it belongs to."""
-        if not self._asks_age():
+        if not self._also.asks_age():
             return
         asked_s = self._time.clock()
         runs_s = await runs_at_least_s(self._client)
@@ -138,14 +152,15 @@ class NodePoll:
 class _Telling:
     """One listing as news: the rows as they arrive; its end only without an error."""
 
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, tell: Tell, *, usage: bool) -> None:
         self._tell = tell
+        self._usage = usage
         self._started = False
 
     async def take(self, records: Sequence[bytes], asked_s: float) -> SlurmError | None:
         news = self._start(asked_s)
         for record in records:
-            node = read_node(record)
+            node = read_node(record, usage=self._usage)
             if isinstance(node, SlurmError):
                 return node
             news.append(Observed(node, asked_s))

@@ -44,13 +44,13 @@ Reads = Mapping[str, Seen | SlurmError]
 
 
 async def read_nodes_now(
-    client: Slurm, names: AbstractSet[str], *, bulk: bool, clock: Clock
+    client: Slurm, names: AbstractSet[str], *, bulk: bool, clock: Clock, usage: bool = False
 ) -> Reads:
     """Read each node, or all by one listing if there are many. Never raise."""
     if len(names) > LIST_ABOVE:
-        return await _read_all(client, names)
+        return await _read_all(client, names, usage=usage)
     ordered = sorted(names)
-    reads = (_read_timed(client, name, bulk=bulk, clock=clock) for name in ordered)
+    reads = (_read_timed(client, name, bulk=bulk, clock=clock, usage=usage) for name in ordered)
     seen = await anyio.gather(*reads)
     now_s = clock()
     young = [_while_young(one, age_s=now_s - answered_s) for one, answered_s in seen]
@@ -65,19 +65,21 @@ def _while_young(seen: Seen | SlurmError, *, age_s: float) -> Seen | SlurmError:
 
 
 async def _read_timed(
-    client: Slurm, name: str, *, bulk: bool, clock: Clock
+    client: Slurm, name: str, *, bulk: bool, clock: Clock, usage: bool
 ) -> tuple[Seen | SlurmError, float]:
     """Return also the second of the answer."""
-    seen = await _read_one(client, name, bulk=bulk, clock=clock)
+    seen = await _read_one(client, name, bulk=bulk, clock=clock, usage=usage)
     return seen, clock()
 
 
-async def _read_one(client: Slurm, name: str, *, bulk: bool, clock: Clock) -> Seen | SlurmError:
+async def _read_one(
+    client: Slurm, name: str, *, bulk: bool, clock: Clock, usage: bool
+) -> Seen | SlurmError:
     asked_s = clock()
     answer = await client.call(get_node(name, bulk=bulk))
     if isinstance(answer, SlurmError):
         return Seen(name, None, asked_s) if answer.kind == "no_such" else answer
-    nodes = read_nodes(answer.body)
+    nodes = read_nodes(answer.body, usage=usage)
     if isinstance(nodes, SlurmError):
         return nodes
     if [node.name for node in nodes] != [name]:
@@ -85,13 +87,13 @@ async def _read_one(client: Slurm, name: str, *, bulk: bool, clock: Clock) -> Se
     return Seen(name, nodes[0], answer.asked_s)
 
 
-async def _read_all(client: Slurm, names: AbstractSet[str]) -> Reads:
+async def _read_all(client: Slurm, names: AbstractSet[str], *, usage: bool) -> Reads:
     found: dict[str, SlurmNode] = {}
 
     async def take(records: Sequence[bytes], asked_s: float) -> SlurmError | None:
         del asked_s
         for record in records:
-            node = read_node(record)
+            node = read_node(record, usage=usage)
             if isinstance(node, SlurmError):
                 return node
             if node.name in names:

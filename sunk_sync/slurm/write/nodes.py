@@ -18,6 +18,7 @@ from sunk_sync.core.model.actions import (
     SetComment,
     SetFeatures,
     SetTopology,
+    SetWeight,
     SlurmAction,
 )
 from sunk_sync.core.model.facts import Observed, SlurmNode, Tell
@@ -30,7 +31,7 @@ from sunk_sync.slurm.api.versions import dialect_of
 from sunk_sync.slurm.read.one_node import YOUNG_S, Reads, is_node_name, read_nodes_now
 from sunk_sync.slurm.write.precondition import Forbidden, NodeUpdate, plan
 
-BULK: Final = (SetComment, SetFeatures, SetTopology)
+BULK: Final = (SetComment, SetFeatures, SetTopology, SetWeight)
 _KEPT_S: Final = 60.0
 """Longer than any push."""
 
@@ -57,7 +58,11 @@ class SlurmPush:
     decisions must not rely on an older listing meanwhile (S6).
     """
 
-    def __init__(self, client: Slurm, clock: Clock, *, tell: Tell | None = None) -> None:
+    def __init__(
+        self, client: Slurm, clock: Clock, *, tell: Tell | None = None, usage: bool = False
+    ) -> None:
+        """`usage`: also read how full the nodes are."""
+        self._usage = usage
         self._client = client
         self._clock = clock
         self._tell = tell
@@ -83,7 +88,9 @@ class SlurmPush:
     async def _read(self, desired_writes: Sequence[SlurmAction]) -> Reads:
         names = {desired.slurm_node for desired in desired_writes}
         bulk = all(isinstance(desired, BULK) for desired in desired_writes)
-        reads = await read_nodes_now(self._client, names, bulk=bulk, clock=self._clock)
+        reads = await read_nodes_now(
+            self._client, names, bulk=bulk, clock=self._clock, usage=self._usage
+        )
         if self._tell is not None:
             seen = [one for one in reads.values() if not isinstance(one, SlurmError)]
             await self._tell([news for one in seen for news in one.news])

@@ -13,6 +13,7 @@ from sunk_sync.core.model.actions import (
     SetComment,
     SetFeatures,
     SetTopology,
+    SetWeight,
     SlurmAction,
     Undrain,
 )
@@ -27,6 +28,7 @@ from sunk_sync.core.translate.node_states import (
     is_our_reason,
     is_ours,
 )
+from sunk_sync.core.translate.packed_weight import own_weight
 
 
 class NodeUpdate(Struct, frozen=True, kw_only=True):
@@ -77,6 +79,8 @@ def plan(action: SlurmAction, node: SlurmNode) -> NodeUpdate | Forbidden | None:
             return _features(action, node)
         case SetTopology():
             return _topology(action, node)
+        case SetWeight():
+            return _weight(action, node)
         case _ if is_foreign_drain(node):
             return Forbidden(f"drained by somebody else: {node.reason or 'no reason given'}")
         case Drain():
@@ -130,16 +134,25 @@ def _features(action: SetFeatures, node: SlurmNode) -> NodeUpdate | Forbidden | 
     mark, wanted = parse_mark(node.comment), action.features
     if mark is None:
         return Forbidden("it has no mark, which notes what sunk-sync sets")
-    weight = action.weight if action.weight != node.weight else None
     if has_features(node, mark, wanted=wanted):
-        return None if weight is None else NodeUpdate(weight=weight)
+        return None
     text = mark_text(mark.with_features(noted(node, mark, wanted=wanted)))
     return NodeUpdate(
         comment=text if text != node.comment else None,
         features=_joined(of_others(node.features, mark), wanted),
         active_features=_joined(of_others(node.active_features, mark), wanted),
-        weight=weight,
     )
+
+
+def _weight(action: SetWeight, node: SlurmNode) -> NodeUpdate | Forbidden | None:
+    """A weight that somebody has just set is the new own one, which must not be lost (W3)."""
+    if node.weight == action.weight:
+        return None
+    packed = own_weight(node.weight)
+    own = node.weight if packed is None else packed
+    if action.own not in (None, own):
+        return Forbidden(f"somebody else set its weight to {own}")
+    return NodeUpdate(weight=action.weight)
 
 
 def _joined(others: tuple[str, ...], wanted: tuple[str, ...]) -> tuple[str, ...]:

@@ -120,6 +120,25 @@ def test_a_host_shows_both_sides_with_their_ages() -> None:
     assert (ages["Slurm node n1"][0] or 0) > 100
 
 
+@pytest.mark.parametrize(
+    ("weight", "fill", "shown"),
+    [
+        (10_000_127, 2, "weight 10000127: packed, its own is 1, at most half used"),
+        (10_000_127, None, "weight 10000127: packed, its own is 1"),
+        (70_000, 2, "weight 70000: not packed, as it is above 67771"),
+        (70_000, None, ""),
+        (1, 2, ""),
+    ],
+)
+def test_a_packed_weight_of_a_host_is_explained_W1(
+    weight: int, fill: int | None, shown: str
+) -> None:
+    core = Core(node("n1"), slurm_node("n1", weight=weight, fill=fill))
+    assert says(told(core, "host", "n1"), "Slurm node n1") == ", ".join(
+        filter(None, ["IDLE", shown])
+    )
+
+
 def test_the_node_and_the_slurmd_pod_of_a_host_are_names_for_it() -> None:
     core = Core(*room())
     asked: list[tuple[Kind, str]] = [

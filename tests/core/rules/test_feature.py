@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import RecordEvent, SetComment, SetFeatures, SetTopology
+from sunk_sync.core.model.actions import (
+    RecordEvent,
+    SetComment,
+    SetFeatures,
+    SetTopology,
+    SetWeight,
+)
 from sunk_sync.core.model.facts import SlurmNode
 from sunk_sync.core.model.node_mark import Mark, mark_text, parse_mark
 from sunk_sync.core.model.node_set import Features, NodeSet, Registration, Topology
@@ -56,7 +62,6 @@ def wanted(core: Core) -> list[Any]:
         (having(*WANTED, "theirs") | noting(*WANTED), False, "a feature of others"),
         (having("H100", "fast") | noting(*WANTED), True, "somebody took one away"),
         (having(*WANTED) | noting(*WANTED) | {"active_features": ("cpu", STAMP)}, True, "inactive"),
-        (having(*WANTED) | noting(*WANTED) | {"weight": 7}, True, "a reconfigure set the weight"),
         (having() | noting(comment=""), False, "the mark comes first"),
         (having() | noting(comment="rack 5"), False, "no mark over the comment of others"),
     ],
@@ -66,7 +71,7 @@ def test_features_follow_the_node_set_and_the_labels_T1_T2(
     slurm_node: dict[str, Any], wants: bool, why: str
 ) -> None:
     core = core_of(record(0, **slurm_node))
-    assert wanted(core) == ([SetFeatures("cpu-0", WANTED, 1)] if wants else []), why
+    assert wanted(core) == ([SetFeatures("cpu-0", WANTED)] if wants else []), why
 
 
 @pytest.mark.parametrize(
@@ -83,7 +88,7 @@ def test_a_write_keeps_features_of_others_and_the_stamp_T1(
     slurm_node: dict[str, Any], features: tuple[str, ...], notes: tuple[str, ...]
 ) -> None:
     given = record(0, **slurm_node)
-    update = plan(SetFeatures("cpu-0", WANTED, 1), given)
+    update = plan(SetFeatures("cpu-0", WANTED), given)
     assert isinstance(update, NodeUpdate)
     assert (update.features, update.active_features) == (features, features)
     after = update.applied_to(given, clears_reason=True)
@@ -91,13 +96,13 @@ def test_a_write_keeps_features_of_others_and_the_stamp_T1(
     assert mark is not None
     assert mark.features == notes
     assert mark.pod == "cpu-0"
-    assert plan(SetFeatures("cpu-0", WANTED, 1), after) is None
+    assert plan(SetFeatures("cpu-0", WANTED), after) is None
     assert not wanted(core_of(after))
 
 
 def test_features_are_not_written_without_a_mark_T1() -> None:
     given = record(0, **having(), **noting(comment="rack 5"))
-    assert isinstance(plan(SetFeatures("cpu-0", WANTED, 1), given), Forbidden)
+    assert isinstance(plan(SetFeatures("cpu-0", WANTED), given), Forbidden)
 
 
 def test_the_weight_is_changed_in_the_record_and_not_by_new_pods_T2() -> None:
@@ -105,9 +110,9 @@ def test_the_weight_is_changed_in_the_record_and_not_by_new_pods_T2() -> None:
     assert node_set_plan(heavier).stamp == node_set_plan(SPEC).stamp
     assert node_set_plan(heavier).revision == node_set_plan(SPEC).revision
     given = record(0, **having(*WANTED), **noting(*WANTED))
-    core = core_of(given, heavier)
-    assert wanted(core) == [SetFeatures("cpu-0", WANTED, 9)]
-    assert plan(SetFeatures("cpu-0", WANTED, 9), given) == NodeUpdate(weight=9)
+    write = SetWeight("cpu-0", 9, None, "own")
+    assert core_of(given, heavier).wants("cpu-0", SetWeight) == [write]
+    assert plan(write, given) == NodeUpdate(weight=9)
 
 
 def test_the_stamp_and_the_name_of_the_node_set_are_never_ours_to_remove_T1() -> None:

@@ -17,7 +17,7 @@ class SlurmConf:
     whatever the machine has, and `gpus` fake devices. `partitions` replaces the default one.
     `files`: more files of /etc/slurm, by name.
     `accounting`: with slurmdbd and a MariaDB. `users`: additional names and numbers on its hosts.
-    `address`: where slurmd finds slurmctld.
+    `address`: where slurmd finds slurmctld. `kinds`: more options of nodes of one name, by name.
     """
 
     slurmds: int = 3
@@ -27,6 +27,7 @@ class SlurmConf:
     gpus: int = 0
     accounting: bool = False
     address: str = "127.0.0.1"
+    kinds: Mapping[str, str] = field(default_factory=dict)
     users: Mapping[str, int] = field(default_factory=dict)
     extra_lines: Sequence[str] = ()
     files: Mapping[str, str] = field(default_factory=dict)
@@ -56,6 +57,7 @@ class SlurmConf:
             f"NodeName=DEFAULT {self._shape()}",
             *(
                 f"NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port}"
+                f" {self.kinds.get(name, '')}"
                 for name, port in zip(self.slurmd_names, slurmd_ports, strict=True)
             ),
             *self._external(version, slurmd_ports),

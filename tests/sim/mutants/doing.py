@@ -44,13 +44,13 @@ MUTANTS = (
         story="The precondition was checked against the last write instead of a read: a user's"
         " drain in between was lifted.",
         path=PUSH,
-        old="        reads = await read_nodes_now(self._client, names, bulk=bulk,"
-        " clock=self._clock)",
+        old="        reads = await read_nodes_now(\n            self._client, names, bulk=bulk,"
+        " clock=self._clock, usage=self._usage\n        )",
         new="        known = {\n            name: Seen(name,"
         " *self._written[name]) for name in names if name in self._written\n"
         "        }\n        unknown = names - known.keys()\n"
         "        reads = {**known, **await read_nodes_now(\n"
-        "            self._client, unknown, bulk=bulk, clock=self._clock)}",
+        "            self._client, unknown, bulk=bulk, clock=self._clock, usage=self._usage)}",
     ),
     Mutant(
         name="missing UID precondition",

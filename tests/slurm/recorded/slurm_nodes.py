@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import SlurmNode
 from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
@@ -121,7 +122,8 @@ class SlurmNodes:
             if word == "UNDRAIN" and self.version == "v0.0.45":
                 reason = ""
         comment = body.get("comment", node.comment)
-        return SlurmNode(name=node.name, state=state, reason=reason, comment=comment)
+        weight = body.get("weight", node.weight)
+        return replace(node, state=state, reason=reason, comment=comment, weight=weight)
 
 
 def _wire(node: SlurmNode) -> dict[str, Any]:
@@ -130,4 +132,7 @@ def _wire(node: SlurmNode) -> dict[str, Any]:
         "state": sorted(node.state),
         "reason": node.reason,
         "comment": node.comment,
+        "weight": node.weight,
+        "alloc_cpus": (node.fill or 0) * 4,
+        "cpus": 16,
     }

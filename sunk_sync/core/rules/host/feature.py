@@ -1,4 +1,4 @@
-"""Features and weight of the Slurm nodes of NodeSets (T1, T2)."""
+"""Features of the Slurm nodes of NodeSets (T1)."""
 
 from sunk_sync.core.model.actions import SetFeatures
 from sunk_sync.core.model.verdict import QUIET, Ruling
@@ -8,18 +8,15 @@ from sunk_sync.core.views.host import Host, is_marked
 
 
 def feature(host: Host, *_: object) -> Ruling:
-    """Set them once the mark stands: it notes which features are of sunk-sync.
-
-    A reconfigure of Slurm takes the weight back to that of the registration.
-    """
+    """Set them once the mark stands: it notes which features are of sunk-sync."""
     wish, slurm_node, mark = host.wish, host.slurm_node, host.mark
     if wish is None or slurm_node is None or host.node is None or is_frozen(slurm_node.state):
         return QUIET
     wanted = wanted_features(wish.features, host.node, node_set=wish.node_set)
     if mark is None or not is_marked(host):
-        waits = bool(wanted) or slurm_node.weight != wish.weight
-        return Ruling(because="features follow once the Slurm node is marked" if waits else "")
-    if has_features(slurm_node, mark, wanted=wanted) and slurm_node.weight == wish.weight:
+        waits = "features follow once the Slurm node is marked"
+        return Ruling(because=waits if wanted else "")
+    if has_features(slurm_node, mark, wanted=wanted):
         return QUIET
-    because = "features and weight follow the NodeSet and the labels of the Node"
-    return Ruling((SetFeatures(slurm_node.name, wanted, wish.weight),), because)
+    because = "features follow the NodeSet and the labels of the Node"
+    return Ruling((SetFeatures(slurm_node.name, wanted),), because)
