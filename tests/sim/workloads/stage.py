@@ -11,6 +11,7 @@ from tests.sim.stage import Stage
 from tests.sim.wire import Exchange, Moment
 from tests.sim.workloads.callers import Callers, Habits
 from tests.sim.workloads.checks import WorkloadChecks
+from tests.sim.workloads.group_checks import GroupChecks
 from tests.sim.workloads.overlap import Overlap
 from tests.sim.workloads.people import NAMESPACE
 from tests.sim.workloads.rest import Asked, workload_unrest
@@ -37,6 +38,7 @@ class WorkloadStage(Stage):
             )
             self.wire.witnesses.append(self.workloads)
             VolumeChecks(self.worlds, self.history)
+            GroupChecks(self.worlds, self.history, calm=True)
             self.worlds.onlookers.append(Twins(self))
             for namespace in (NAMESPACE,):
                 self.kube.add_namespace(namespace)
