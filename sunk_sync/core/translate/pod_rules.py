@@ -32,6 +32,7 @@ BESIDE = "node(s) didn't match pod affinity rules"
 PORTS = "node(s) didn't have free ports for the requested pod ports"
 SPREAD = "node(s) didn't match pod topology spread constraints"
 ALL_NAMESPACES = "*"
+NO_DOMAIN: frozenset[str | None] = frozenset((None,))
 
 
 class Kind(Struct, frozen=True, gc=False, cache_hash=True):
@@ -43,6 +44,8 @@ class Kind(Struct, frozen=True, gc=False, cache_hash=True):
     spec: PodSpec
     settings: tuple[tuple[str, str], ...] = ()
     """Annotations for the job: Slurm may refuse a job for them."""
+    leaving: bool = False
+    """They are terminating: no spread counts them."""
 
 
 Standing = Mapping[Kind, Counter[str]]
@@ -78,6 +81,8 @@ def waits_for(one: Kind, other: Kind) -> bool:
 
 def matches(rule: Rule, kind: Kind, *, owner: str) -> bool:
     """Return whether the rule reads Pods of this kind; `owner`: namespace of the rule's Pod."""
+    if kind.leaving and isinstance(rule, Spread):
+        return False
     spaces = (rule.namespaces if isinstance(rule, PodTerm) else ()) or (owner,)
     if kind.namespace not in spaces and ALL_NAMESPACES not in spaces:
         return False
@@ -135,32 +140,46 @@ def _apart_of_others(kind: Kind, standing: Standing, domain: Domain) -> Iterator
 
 
 def _beside(kind: Kind, standing: Standing, domain: Domain) -> Iterator[Fence]:
-    """The first Pod of a group that only wants to be together may start anywhere."""
-    terms = kind.spec.rules.beside
-    values = [_values(term, kind.namespace, standing, domain) for term in terms]
-    alone = not any(values)
-    if alone and all(matches(term, kind, owner=kind.namespace) for term in terms):
+    """A Pod counts if it matches all terms.
+
+    The first Pod of a group that only wants to be together may start in any domain.
+    """
+    terms, owner = kind.spec.rules.beside, kind.namespace
+    like = {one: names for one, names in standing.items() if _matches_all(terms, one, owner=owner)}
+    values = [_values(term, owner, like, domain) for term in terms]
+    if not any(values) and _matches_all(terms, kind, owner=owner):
+        for term in terms:
+            yield Fence(term.topology_key, NO_DOMAIN, False, BESIDE)  # noqa: FBT003
         return
     for term, open_ in zip(terms, values, strict=True):
         yield Fence(term.topology_key, open_, True, BESIDE)  # noqa: FBT003
 
 
-def _values(term: Rule, owner: str, standing: Standing, domain: Domain) -> frozenset[str]:
+def _matches_all(terms: Iterable[PodTerm], kind: Kind, *, owner: str) -> bool:
+    return all(matches(term, kind, owner=owner) for term in terms)
+
+
+def _values(term: Rule, owner: str, standing: Standing, domain: Domain) -> frozenset[str | None]:
     kinds = [one for one in standing if matches(term, one, owner=owner)]
     return _known(domain(name, term.topology_key) for one in kinds for name in standing[one])
 
 
-def _known(values: Iterable[str | None]) -> frozenset[str]:
-    return frozenset(value for value in values if value is not None)
+def _known(values: Iterable[str | None]) -> frozenset[str | None]:
+    return frozenset(values) - NO_DOMAIN
 
 
 def _spread(kind: Kind, rule: Spread, standing: Standing, nodes: Sequence[Node]) -> Fence:
-    """Return the domains that one more Pod keeps within the skew."""
+    """Return the domains that one more Pod keeps within the skew.
+
+    Only Nodes with the labels of all spreads of the Pod count.
+    """
     demand, key = demand_of(kind.spec), rule.topology_key
+    keys = {one.topology_key for one in kind.spec.rules.spread}
     value_of = {
         node.name: label_of(node.offer.labels, key)
         for node in nodes
         if not rule.honors_affinity or demand.selects(node)
+        if all(label_of(node.offer.labels, one) is not None for one in keys)
     }
     counts = Counter(dict.fromkeys(_known(value_of.values()), 0))
     for other, names in standing.items():

@@ -240,7 +240,7 @@ class Neighbours:
     def _kind(self, pod: Pod) -> Kind:
         read = self._read
         labels = tuple([pair for pair in pod.labels if pair[0] in read])
-        return Kind(pod.namespace, labels, pod.spec, pod.settings)
+        return Kind(pod.namespace, labels, pod.spec, pod.settings, leaving=pod.terminating)
 
     def _enter(self, key: str, place: Place) -> None:
         line = self._lines.get(place.kind) or self._new_line(place.kind)

@@ -52,6 +52,10 @@ def is_ruled(pod: Object) -> bool:
     return bool(_spreads(pod) or _terms(pod, "podAffinity") or _terms(pod, "podAntiAffinity"))
 
 
+def has_same_rules(one: Object, other: Object) -> bool:
+    return _rules(one) == _rules(other)
+
+
 def mind_each_other(one: Object, other: Object) -> bool:
     """Whether a rule of one of the two Pods counts the other."""
     both = ((one, other), (other, one))

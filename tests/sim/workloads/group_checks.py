@@ -10,7 +10,7 @@ from sunk_sync.embedded.slurm.model.node import Node
 from tests.sim import words
 from tests.sim.history import History
 from tests.sim.words import Object
-from tests.sim.workloads.domains import Labels, Scene, Seen, is_ruled, why_not
+from tests.sim.workloads.domains import Labels, Scene, Seen, has_same_rules, is_ruled, why_not
 from tests.sim.workloads.truth import (
     is_alive,
     is_live,
@@ -43,6 +43,7 @@ class GroupChecks:
         """Node → labels that it had, and until when. None: it was not there."""
         self._gone: list[tuple[Object, str, float]] = []
         """Pods that stood on a Node or had a job there, and until when."""
+        self._bound_s: dict[str, float] = {}
         self._leaving_s: dict[str, float] = {}
         self._given_up: Counter[str] = Counter()
         self._pods: dict[str, Object] = {}
@@ -73,6 +74,8 @@ class GroupChecks:
 
     def _pod_changed(self, before: Object | None, now: Object, *, gone: bool) -> None:
         uid = uid_of(now)
+        if place_of(now):
+            self._bound_s.setdefault(uid, self._worlds.now_s)
         if words.is_terminating(now):
             self._leaving_s.setdefault(uid, self._worlds.now_s)
         if not gone and is_alive(now):
@@ -83,7 +86,7 @@ class GroupChecks:
             self._gone.append((before, place_of(before), self._worlds.now_s))
 
     def _check_binding(self, pod: Object) -> None:
-        scene = self.scene()
+        scene = self.scene(pod)
         if not is_ruled(pod) and not any(is_ruled(one.pod) for one in scene.pods):
             return
         self._history.count("groups: bindings judged")
@@ -91,9 +94,9 @@ class GroupChecks:
             name = pod["metadata"]["name"]
             self._history.break_promise("forbidden domain", f"{name} to {place_of(pod)}: {why}")
 
-    def scene(self) -> Scene:
-        """Return the true state, with everything that the service may not know yet."""
-        return Scene(self._nodes(), [*self._standing(), *self._arriving(), *self._left()])
+    def scene(self, pod: Object) -> Scene:
+        """Return the true state for one Pod, with all that the service may not know yet."""
+        return Scene(self._nodes(), [*self._standing(pod), *self._arriving(), *self._left()])
 
     def _nodes(self) -> dict[str, list[Labels | None]]:
         found: dict[str, list[Labels | None]] = {
@@ -104,11 +107,18 @@ class GroupChecks:
             found[name] = [*found.get(name, [None]), *before]
         return found
 
-    def _standing(self) -> Iterator[Seen]:
-        for pod in workload(self._worlds):
-            if is_alive(pod) and place_of(pod):
-                left = self._leaving_s.get(uid_of(pod), self._worlds.now_s) < self._since_s
-                yield Seen(pod, place_of(pod), left=left)
+    def _standing(self, pod: Object) -> Iterator[Seen]:
+        """Yield the bound Pods.
+
+        A Pod counts for those whose jobs got their hosts later. It may be bound first although its
+        own job was the later one. Among Pods with the same rules the order does not matter.
+        """
+        for other in workload(self._worlds):
+            if is_alive(other) and place_of(other):
+                uid, since_s = uid_of(other), self._since_s
+                known = self._bound_s.get(uid, 0.0) < since_s or has_same_rules(other, pod)
+                left = self._leaving_s.get(uid, self._worlds.now_s) < since_s
+                yield Seen(other, place_of(other), sure=known, left=left)
 
     def _arriving(self) -> Iterator[Seen]:
         """Pods whose job holds hosts: they count from there on, and need not."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from sunk_sync.embedded.kubernetes.kubernetes import Kubernetes
 from tests.sim import words
 from tests.sim.cast import END_DELAY, PERSON, START_DELAY, Cast
 from tests.sim.words import Object
@@ -70,6 +71,20 @@ RULES: Final[Mapping[str, Object]] = {
 """Group → rules of its Pods."""
 LEADERS: Final = {"followers": "together", "near-spread": "by-zone", "foes": "by-host"}
 """Group → another one that its rules name."""
+
+
+def take_node(kube: Kubernetes, node: str) -> None:
+    """Remove a Node. The garbage collector of Kubernetes then deletes its Pods."""
+    kube.remove_node(node)
+    for pod in [pod for pod in kube.pods() if pod["spec"].get("nodeName") == node]:
+        metadata = pod["metadata"]
+        kube.delete_pod(metadata["name"], namespace=metadata["namespace"], grace_s=0)
+
+
+def give_node(cast: Cast, node: str, *, zone: str) -> None:
+    """Create a Node, and the slurmd Pod there."""
+    cast.worlds.kube.add_node(node, labels={ZONE: zone})
+    cast.add_pod(f"n{node[1:]}", node=node)
 
 
 class GroupPeople:
@@ -164,14 +179,10 @@ class GroupPeople:
         self._kube.annotate(node, {}, labels={ZONE: zone})
 
     def take_node(self) -> str:
-        """Remove a Node. The garbage collector of Kubernetes then deletes its Pods."""
         node = self._rng.choice(self._cast.nodes)
         if self._kube.node(node) is None or len(self._cast.nodes) < 2:
-            return "not there"
-        self._kube.remove_node(node)
-        for pod in [pod for pod in self._kube.pods() if pod["spec"].get("nodeName") == node]:
-            metadata = pod["metadata"]
-            self._kube.delete_pod(metadata["name"], namespace=metadata["namespace"], grace_s=0)
+            return "kept"
+        take_node(self._kube, node)
         return node
 
     def give_nodes(self) -> str:
@@ -179,8 +190,7 @@ class GroupPeople:
         missing = [node for node in self._cast.nodes if self._kube.node(node) is None]
         for node in missing:
             zone = self._rng.choice(ZONES)
-            self._kube.add_node(node, labels={ZONE: zone})
-            self._cast.add_pod(f"n{node[1:]}", node=node)
+            give_node(self._cast, node, zone=zone)
         return " ".join(missing)
 
     def pause_s(self) -> float:

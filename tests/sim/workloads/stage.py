@@ -12,6 +12,7 @@ from tests.sim.wire import Exchange, Moment
 from tests.sim.workloads.callers import Callers, Habits
 from tests.sim.workloads.checks import WorkloadChecks
 from tests.sim.workloads.group_checks import GroupChecks
+from tests.sim.workloads.groups import GROUP
 from tests.sim.workloads.overlap import Overlap
 from tests.sim.workloads.people import NAMESPACE
 from tests.sim.workloads.rest import Asked, workload_unrest
@@ -80,12 +81,17 @@ class WorkloadStage(Stage):
         shown: dict[str, Any] = {}
         for pod in self.kube.pods(NAMESPACE):
             cancelled = words.annotations_of(pod).get(words.CANCELLED, "")
-            shown[pod["metadata"]["name"]] = (
+            seen = (
                 bool(place_of(pod)),
                 pod["status"].get("phase"),
                 len(live_jobs(self.worlds, uid_of(pod))),
                 bool(cancelled),
             )
+            name = pod["metadata"]["name"]
+            if group := words.labels_of(pod).get(GROUP):  # which of them is where can differ
+                shown[f"group {group}"] = sorted([*shown.get(f"group {group}", ()), seen])
+            else:
+                shown[name] = seen
         for _, stored in self.kube.store.scan(VOLUME_CLAIMS, namespace=NAMESPACE):
             claim = stored.an_object
             marks = words.annotations_of(claim)
