@@ -34,9 +34,17 @@ GIVEN_UP_MAX: Final = 3
 
 
 class GroupChecks:
-    def __init__(self, worlds: Worlds, history: History, *, calm: bool = False) -> None:
+    def __init__(
+        self,
+        worlds: Worlds,
+        history: History,
+        *,
+        calm: bool = False,
+        given_up_max: int = GIVEN_UP_MAX,
+    ) -> None:
         self._worlds = worlds
         self._history = history
+        self._given_up_max = given_up_max
         self.calm = calm
         """There are no faults."""
         self._labels: defaultdict[str, list[tuple[Labels | None, float]]] = defaultdict(list)
@@ -151,7 +159,7 @@ class GroupChecks:
     def _note_given_up(self, pod: Object) -> None:
         self._history.count("groups: jobs given up")
         self._given_up[uid_of(pod)] += 1
-        if self.calm and self._given_up[uid_of(pod)] > GIVEN_UP_MAX:
+        if self.calm and self._given_up[uid_of(pod)] > self._given_up_max:
             name, count = pod["metadata"]["name"], self._given_up[uid_of(pod)]
             self._history.break_promise("given up again", f"{count} jobs of Pod {name}")
 

@@ -299,12 +299,12 @@ SCENARIOS: Mapping[str, Scenario] = {
         "P8", (1, sharing("a", "b")), (90, delete("a"))
     ),
     "three pods are spread over two zones": story(
-        "P8", (1, zones("a", "a", "b")), (1, members("a", "b", "c", of="by-zone"))
+        "P8", (1, zones("a", "a", "b")), (9, members("a", "b", "c", of="by-zone"))
     ),
     "a pod waits until its second zone is back": story(
         "P8",
         (1, zones("a", "a", "b")),
-        (1, members("a", "b", of="by-two-zones")),
+        (9, members("a", "b", of="by-two-zones")),
         (20, without_node("k3")),
         (5, members("c", of="by-two-zones")),
         (60, with_node("k3", zone="b")),
@@ -312,7 +312,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "a zone is gone, and its pods go to the other": story(
         "P8",
         (1, zones("a", "a", "b")),
-        (1, members("a", "b", of="by-zone")),
+        (9, members("a", "b", of="by-zone")),
         (20, without_node("k3")),
         (5, members("c", of="by-zone")),
         (30, with_node("k3", zone="b")),
@@ -320,27 +320,27 @@ SCENARIOS: Mapping[str, Scenario] = {
     "a pod that ends counts for no spread": story(
         "P8",
         (1, zones("a", "b", "c")),
-        (1, members("a", "b", "c", of="by-zone", end_s=15)),
+        (9, members("a", "b", "c", of="by-zone", end_s=15)),
         (20, delete("b")),
         (7, members("d", of="by-zone")),
     ),
     "pods follow the first one into its zone": story(
-        "P8", (1, zones("a", "b", "a")), (1, members("a", "b", "c", of="together", cpus=9))
+        "P8", (1, zones("a", "b", "a")), (9, members("a", "b", "c", of="together", cpus=9))
     ),
     "the first of its group needs a zone": story(
-        "P8", (1, zones("", "", "b")), (1, members("a", "b", of="together"))
+        "P8", (1, zones("", "", "b")), (9, members("a", "b", of="together"))
     ),
     "two groups apart by zone": story(
         "P8",
-        (1, zones("a", "a", "b")),
-        (1, members("a", of="by-host")),
+        (1, zones("a", "b", "a")),
+        (9, members("a", of="by-host")),
         (5, members("x", of="foes")),
         (9, members("b", of="by-host")),
     ),
     "each pod wants a zone alone": story(
         "P8",
         (1, zones("a", "a", "b")),
-        (1, members("a", "b", "c", of="alone-in-zone")),
+        (9, members("a", "b", "c", of="alone-in-zone")),
         (20, zones("a", "c", "b")),
     ),
     "one task of an array ends": story("P14", (1, pods("a", "b", "c", cpus=5)), (9, delete("b"))),

@@ -11,7 +11,7 @@ from tests.sim.stage import Stage
 from tests.sim.wire import Exchange, Moment
 from tests.sim.workloads.callers import Callers, Habits
 from tests.sim.workloads.checks import WorkloadChecks
-from tests.sim.workloads.group_checks import GroupChecks
+from tests.sim.workloads.group_checks import GIVEN_UP_MAX, GroupChecks
 from tests.sim.workloads.groups import GROUP
 from tests.sim.workloads.overlap import Overlap
 from tests.sim.workloads.people import NAMESPACE
@@ -39,7 +39,13 @@ class WorkloadStage(Stage):
             )
             self.wire.witnesses.append(self.workloads)
             VolumeChecks(self.worlds, self.history)
-            GroupChecks(self.worlds, self.history, calm=True)
+            crashes = bool(self._crashes or self._branch)
+            GroupChecks(
+                self.worlds,
+                self.history,
+                calm=True,
+                given_up_max=GIVEN_UP_MAX if crashes else 0,
+            )
             self.worlds.onlookers.append(Twins(self))
             for namespace in (NAMESPACE,):
                 self.kube.add_namespace(namespace)
