@@ -63,8 +63,11 @@ def mind_each_other(one: Object, other: Object) -> bool:
 
 
 def why_not(pod: Object, node_name: str, scene: Scene) -> str:
-    """Return the rule that forbids the Pod on this Node whatever sunk-sync may know, or empty."""
-    others = [one for one in scene.pods if _uid(one.pod) != _uid(pod)]
+    """Return the rule that forbids the Pod on this Node whatever sunk-sync may know, or empty.
+
+    Of a gang the Pods are not compared with each other.
+    """
+    others = [one for one in scene.pods if _unit(one.pod) != _unit(pod)]
     scene = Scene(scene.nodes, others)
     broken = (
         *_apart(pod, node_name, scene),
@@ -74,8 +77,9 @@ def why_not(pod: Object, node_name: str, scene: Scene) -> str:
     return next(iter(broken), "")
 
 
-def _uid(pod: Object) -> str:
-    return str(pod["metadata"]["uid"])
+def _unit(pod: Object) -> str:
+    """Return the name of its gang, or else its UID."""
+    return words.annotations_of(pod).get(words.GANG) or str(pod["metadata"]["uid"])
 
 
 def _rules(pod: Object) -> Sequence[Object]:

@@ -13,11 +13,13 @@ from sunk_sync.embedded.kubernetes.kubernetes import Kubernetes
 from tests.sim import words
 from tests.sim.cast import END_DELAY, PERSON, START_DELAY, Cast
 from tests.sim.words import Object
+from tests.sim.workloads.claim_people import ClaimPeople
 from tests.sim.workloads.domains import HOSTNAME, REQUIRED, ZONE
 
 GROUP: Final = "example.com/group"
 """Label of Pods."""
 ZONES: Final = ("a", "b", "c")
+NO_MARKS: Final[Mapping[str, str]] = {}
 PODS_MAX: Final = 7
 """Pods of all groups at one time."""
 
@@ -88,7 +90,10 @@ def give_node(cast: Cast, node: str, *, zone: str) -> None:
 
 
 class GroupPeople:
-    def __init__(self, rng: random.Random, cast: Cast, *, namespace: str) -> None:
+    def __init__(
+        self, rng: random.Random, cast: Cast, *, claims: ClaimPeople, namespace: str
+    ) -> None:
+        self._claims = claims
         self._rng = rng
         self._worlds = cast.worlds
         self._kube = cast.worlds.kube
@@ -124,23 +129,37 @@ class GroupPeople:
     def add(self) -> str:
         if len(self._pods()) >= PODS_MAX:
             return "enough"
+        group = self._rng.choice(self._groups)
+        return f"{self._add(group, self._requests())} of {group}"
+
+    def gang(self) -> str:
+        """Create a gang of two Pods. Its members are not compared with each other."""
+        if len(self._pods()) >= PODS_MAX or len(self._cast.nodes) < 2:
+            return "enough"
+        group, requests = self._rng.choice(self._groups), self._requests()
+        marks = {words.GANG: f"s{self._made}", words.GANG_SIZE: "2"}
+        return f"{[self._add(group, requests, marks) for _ in range(2)]} of {group}"
+
+    def _requests(self) -> Object:
+        return {"memory": "1Gi", "cpu": str(self._rng.choice((2, 2, 5, 9)))}
+
+    def _add(self, group: str, requests: Object, marks: Mapping[str, str] = NO_MARKS) -> str:
         self._made += 1
-        group, rng = self._rng.choice(self._groups), self._rng
+        name, rng = f"s{self._made}", self._rng
         knobs = {START_DELAY: "0", END_DELAY: str(rng.choice((1, self._liked_s)))}
         if rng.random() < 0.2:
             knobs["embedded/run-s"] = "30"
-        name = f"s{self._made}"
+        spec = self._spec(group, requests)
         self._kube.add_pod(
             name,
             namespace=self._namespace,
-            metadata={"labels": {GROUP: group}, "annotations": knobs},
-            spec=self._spec(group),
+            metadata={"labels": {GROUP: group}, "annotations": {**knobs, **marks}},
+            spec=spec if marks else self._claims.with_claim(name, spec),
         )
-        return f"{name} of {group}"
+        return name
 
-    def _spec(self, group: str) -> Object:
+    def _spec(self, group: str, requests: Object) -> Object:
         """Return the spec of one more Pod. A few of each group have no rule."""
-        requests = {"memory": "1Gi", "cpu": str(self._rng.choice((2, 2, 5, 9)))}
         container = {"name": "main", "image": "none.invalid/none:1"}
         rules = RULES[group] if self._rng.random() < 0.9 else {}
         return {
@@ -209,6 +228,6 @@ class GroupPeople:
 
 
 _ACTS = (
-    *["add"] * 6, *["add_some"] * 3, *["delete"] * 9, *["relabel"] * 2, "take_node",
+    *["add"] * 6, *["add_some"] * 3, *["delete"] * 9, *["relabel"] * 2, "take_node", "gang",
     "give_nodes", "give_nodes",
 )  # fmt: skip

@@ -144,7 +144,7 @@ def _waiting(worlds: Worlds, pod: Object, job: Job) -> Iterator[str]:
     every = list(worlds.kube.pods(NAMESPACE))
     near = hosts_with_volumes(worlds, _members(pod, every))
     taken = _nodes_beside(pod, every) | (worlds.slurm.nodes.keys() - near)
-    taken |= _nodes_forbidden(worlds, pod)
+    taken |= _nodes_forbidden(worlds, _members(pod, every))
     if not job.held and (free := _free(worlds, job, but=taken)):
         yield f"P7: Pod {name} waits with job {job.job_id} ({job.state_reason}) although {free} fit"
     if not _is_told(pod):
@@ -166,17 +166,18 @@ def _waits_beside_others(worlds: Worlds, pod: Object, every: Sequence[Object]) -
     """P8: other Pods, or volumes, leave it no host."""
     members = _members(pod, every)
     left = hosts_with_volumes(worlds, members) - _nodes_beside(pod, every)
-    left -= _nodes_forbidden(worlds, pod)
+    left -= _nodes_forbidden(worlds, members)
     if len(left) < len(members) or _waits_for_room(worlds, pod, every):
         return True
-    others = [one for one in every if mind_each_other(one, pod) and not place_of(one)]
-    return any(live_jobs(worlds, uid_of(one)) for one in others if uid_of(one) != uid_of(pod))
+    others = [one for one in every if one not in members and not place_of(one)]
+    return any(mind_each_other(one, pod) and live_jobs(worlds, uid_of(one)) for one in others)
 
 
-def _nodes_forbidden(worlds: Worlds, pod: Object) -> set[str]:
-    """Return the Slurm nodes that a rule about zones or hosts of other Pods closes to this one."""
+def _nodes_forbidden(worlds: Worlds, members: Sequence[Object]) -> set[str]:
+    """Return the Slurm nodes that a rule about other Pods closes to one of these."""
     scene = exact(worlds)
-    return {slurm_node_of(name) for name in scene.nodes if why_not(pod, name, scene)}
+    forbidden = {name for name in scene.nodes if any(why_not(pod, name, scene) for pod in members)}
+    return set(map(slurm_node_of, forbidden))
 
 
 def _waits_for_room(worlds: Worlds, pod: Object, every: Sequence[Object]) -> bool:

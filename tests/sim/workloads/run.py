@@ -56,8 +56,11 @@ class WorkloadRun:
         self.wire = Wire(self.worlds, self.faults, history)
         self.cast = Cast(self.worlds, hosts, namespaces=self.settings.slurmd_namespace)
         self._furnish()
+        claims = ClaimPeople(
+            random.Random(f"works claims {seed}"), self.worlds, namespace=NAMESPACE
+        )
         self.groups = GroupPeople(
-            random.Random(f"works groups {seed}"), self.cast, namespace=NAMESPACE
+            random.Random(f"works groups {seed}"), self.cast, claims=claims, namespace=NAMESPACE
         )
         self.people = WorkloadPeople(
             random.Random(f"works people {seed}"),
@@ -66,9 +69,7 @@ class WorkloadRun:
                 ports=random.Random(f"works ports {seed}"),
                 loners=random.Random(f"works loners {seed}"),
             ),
-            claims=ClaimPeople(
-                random.Random(f"works claims {seed}"), self.worlds, namespace=NAMESPACE
-            ),
+            claims=claims,
             groups=self.groups,
         )
         self.token = TokenFile("token-0")
