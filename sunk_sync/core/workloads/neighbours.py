@@ -293,6 +293,11 @@ class Neighbours:
         heads = [key for line in lines for _, _, key in line.waiting[:HEADS]]
         return [*heads, *[key for line in lines for key in line.aside]]
 
+    def arriving(self) -> set[str]:
+        """Return the workloads whose jobs have hosts that depend on where other Pods stand."""
+        lines = [line for line in self._lines.values() if line.rivals]
+        return {key for line in lines for key, _ in line.arriving.values()}
+
     def is_ruled(self, key: str) -> bool:
         """Whether the hosts of this workload depend on where other Pods stand."""
         return any(self._lines[place.kind].rivals for place in self._places.get(key, ()))

@@ -205,3 +205,14 @@ def test_a_node_without_every_label_of_the_spreads_counts_for_none_P8() -> None:
     rows = [row for each in (*racks, room("n4")[1:]) for row in each]
     core = Core(*nodes, *rows, there, running(there, at=("n4",), job_id="1"), new)
     assert core.submission(new).excluded == ("n4",)
+
+
+def test_a_pod_about_to_be_bound_follows_the_labels_of_other_nodes_P8() -> None:
+    there, new = bound("p1", SPREAD, "kn1"), ruled("p2", SPREAD)
+    arrives = running(new, at=("n3",), job_id="8", started=False)
+    core = cluster(there, running(there, job_id="1"), new, arrives)
+    assert not core.cancels(new)
+    row = core.graph.nodes.get("kn1")
+    assert isinstance(row, Node)
+    core.see(replace(row, offer=replace(row.offer, labels=((HOSTNAME, "kn1"), (ZONE, "b")))))
+    assert core.cancels(new) == [("8", True)]
