@@ -29,6 +29,10 @@ PLAYS = {
     (True, "node sets"): replicas.run_node_set_seed,
 }
 """Whether there are two replicas, and what the seed is about → how it is played."""
+HEADS = (
+    "fault: ", "exempt: ", "hosts", "gates: ", "overlap", "late", "changes of", "groups: ",
+)  # fmt: skip
+"""Counters that are printed."""
 SHOWN = 12
 REPORT_EVERY = 500
 """Seeds between two progress reports."""
@@ -87,7 +91,7 @@ def _gather(outcomes: Iterable[Outcome]) -> tuple[list[int], Counter[str], int, 
 
 
 def _print_counts(counts: Counter[str]) -> None:
-    for head in ("fault: ", "exempt: ", "hosts", "gates: ", "overlap", "late", "changes of"):
+    for head in HEADS:
         found = sorted(item for item in counts.items() if item[0].startswith(head))
         print("; ".join(f"{name.removeprefix('fault: ')} {count}" for name, count in found))
 

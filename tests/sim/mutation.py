@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from tests.sim.mutants import deciding, doing, keeping, leading, working
+from tests.sim.mutants import deciding, doing, keeping, leading, placing, working
 from tests.sim.mutants.mutant import Mutant
 
 ROOT = Path(__file__).parent.parent.parent
@@ -22,6 +22,7 @@ CATALOGUE = (
     *working.MUTANTS,
     *leading.MUTANTS,
     *keeping.MUTANTS,
+    *placing.MUTANTS,
 )
 LIMIT_S = 400.0
 SUITES = (

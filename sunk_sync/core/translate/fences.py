@@ -17,7 +17,8 @@ class Fence(Struct, frozen=True, gc=False):
 
     key: str
     """Label of Nodes; empty: their name."""
-    values: frozenset[str]
+    values: frozenset[str | None]
+    """None: the Node has no such label."""
     inside: bool
     reason: str
 

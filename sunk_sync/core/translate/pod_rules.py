@@ -32,6 +32,7 @@ BESIDE = "node(s) didn't match pod affinity rules"
 PORTS = "node(s) didn't have free ports for the requested pod ports"
 SPREAD = "node(s) didn't match pod topology spread constraints"
 ALL_NAMESPACES = "*"
+NO_DOMAIN: frozenset[str | None] = frozenset((None,))
 
 
 class Kind(Struct, frozen=True, gc=False, cache_hash=True):
@@ -43,6 +44,8 @@ class Kind(Struct, frozen=True, gc=False, cache_hash=True):
     spec: PodSpec
     settings: tuple[tuple[str, str], ...] = ()
     """Annotations for the job: Slurm may refuse a job for them."""
+    leaving: bool = False
+    """They are terminating: no spread counts them."""
 
 
 Standing = Mapping[Kind, Counter[str]]
@@ -79,17 +82,22 @@ def waits_for(one: Kind, other: Kind) -> bool:
 
 def matches(rule: Rule, kind: Kind, *, owner: Kind) -> bool:
     """Return whether the rule of a Pod of kind `owner` reads Pods of this kind."""
+    if isinstance(rule, Spread) and not _counts(rule, kind, owner):
+        return False
     spaces = (rule.namespaces if isinstance(rule, PodTerm) else ()) or (owner.namespace,)
     if kind.namespace not in spaces and ALL_NAMESPACES not in spaces:
-        return False
-    if isinstance(rule, Spread) and not _are_alike(kind, owner, keys=rule.match_keys):
         return False
     return rule.selector is not None and selects(rule.selector, kind.labels)
 
 
-def _are_alike(kind: Kind, owner: Kind, *, keys: Sequence[str]) -> bool:
-    """Whether both have the owner's values of these labels; what the owner lacks does not count."""
-    values = [(key, label_of(owner.labels, key)) for key in keys]
+def _counts(rule: Spread, kind: Kind, owner: Kind) -> bool:
+    """Whether these Pods live and have the owner's values of the labels that the spread names.
+
+    A label that the owner lacks is not compared.
+    """
+    if kind.leaving:
+        return False
+    values = [(key, label_of(owner.labels, key)) for key in rule.match_keys]
     return all(value is None or label_of(kind.labels, key) == value for key, value in values)
 
 
@@ -144,33 +152,47 @@ def _apart_of_others(kind: Kind, standing: Standing, domain: Domain) -> Iterator
 
 
 def _beside(kind: Kind, standing: Standing, domain: Domain) -> Iterator[Fence]:
-    """The first Pod of a group that only wants to be together may start anywhere."""
+    """A Pod counts if it matches all terms.
+
+    The first Pod of a group that only wants to be together may start in any domain.
+    """
     terms = kind.spec.rules.beside
-    values = [_values(term, kind, standing, domain) for term in terms]
-    alone = not any(values)
-    if alone and all(matches(term, kind, owner=kind) for term in terms):
+    like = {one: names for one, names in standing.items() if _matches_all(terms, one, owner=kind)}
+    values = [_values(term, kind, like, domain) for term in terms]
+    if not any(values) and _matches_all(terms, kind, owner=kind):
+        for term in terms:
+            yield Fence(term.topology_key, NO_DOMAIN, False, BESIDE)  # noqa: FBT003
         return
     for term, open_ in zip(terms, values, strict=True):
         yield Fence(term.topology_key, open_, True, BESIDE)  # noqa: FBT003
 
 
-def _values(term: Rule, owner: Kind, standing: Standing, domain: Domain) -> frozenset[str]:
+def _matches_all(terms: Iterable[PodTerm], kind: Kind, *, owner: Kind) -> bool:
+    return all(matches(term, kind, owner=owner) for term in terms)
+
+
+def _values(term: Rule, owner: Kind, standing: Standing, domain: Domain) -> frozenset[str | None]:
     kinds = [one for one in standing if matches(term, one, owner=owner)]
     return _known(domain(name, term.topology_key) for one in kinds for name in standing[one])
 
 
-def _known(values: Iterable[str | None]) -> frozenset[str]:
-    return frozenset(value for value in values if value is not None)
+def _known(values: Iterable[str | None]) -> frozenset[str | None]:
+    return frozenset(values) - NO_DOMAIN
 
 
 def _spread(kind: Kind, rule: Spread, standing: Standing, nodes: Sequence[Node]) -> Fence:
-    """Return the domains that one more Pod keeps within the skew."""
+    """Return the domains that one more Pod keeps within the skew.
+
+    Only Nodes with the labels of all spreads of the Pod count.
+    """
     demand, key = demand_of(kind.spec), rule.topology_key
+    keys = {one.topology_key for one in kind.spec.rules.spread}
     value_of = {
         node.name: label_of(node.offer.labels, key)
         for node in nodes
         if (demand.selects(node) or not rule.honors_affinity)
         and (demand.tolerates(node) or not rule.honors_taints)
+        and all(label_of(node.offer.labels, one) is not None for one in keys)
     }
     counts = Counter(dict.fromkeys(_known(value_of.values()), 0))
     for other, names in standing.items():

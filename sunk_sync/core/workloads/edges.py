@@ -342,7 +342,8 @@ class WorkloadEdges:
         self._neighbours.rebuild()
         self._exclusion_updates.hosts_changed()
         following, self._lists.following = self._lists.following, {}
-        return set(map(workload_key, self._lists.unplaced | following))
+        arriving = self._neighbours.arriving()  # a label of any Node can move a domain (P8)
+        return set(map(workload_key, {*self._lists.unplaced, *following, *arriving}))
 
     def slurm_node_state_changed(self) -> set[Key]:
         """The state of a Slurm node changed: only workloads that may start at once read it."""

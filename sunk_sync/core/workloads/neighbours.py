@@ -254,7 +254,7 @@ class Neighbours:
     def _kind(self, pod: Pod) -> Kind:
         read = self._read
         labels = tuple([pair for pair in pod.labels if pair[0] in read])
-        return Kind(pod.namespace, labels, pod.spec, pod.settings)
+        return Kind(pod.namespace, labels, pod.spec, pod.settings, leaving=pod.terminating)
 
     def _enter(self, key: str, place: Place) -> None:
         line = self._lines.get(place.kind) or self._new_line(place.kind)
@@ -306,6 +306,11 @@ class Neighbours:
         lines = [line for kind, line in self._lines.items() if kind in line.rivals]
         heads = [key for line in lines for _, _, key in line.waiting[:HEADS]]
         return [*heads, *[key for line in lines for key in line.aside]]
+
+    def arriving(self) -> set[str]:
+        """Return the workloads whose jobs have hosts that depend on where other Pods stand."""
+        lines = [line for line in self._lines.values() if line.rivals]
+        return {key for line in lines for key, _ in line.arriving.values()}
 
     def is_ruled(self, key: str) -> bool:
         """Whether the hosts of this workload depend on where other Pods stand."""

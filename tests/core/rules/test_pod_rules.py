@@ -221,3 +221,67 @@ def test_the_labels_of_a_node_change_P8() -> None:
     assert isinstance(row, Node)
     core.see(replace(row, offer=replace(row.offer, labels=((HOSTNAME, "kn2"), (ZONE, "b")))))
     assert core.submission(new).excluded == ("n1",)
+
+
+def test_a_pod_that_is_ending_counts_for_no_spread_P8() -> None:
+    """As with kube-scheduler. Anti-affinity keeps its distance until the Pod is gone."""
+    pods = [bound(f"p{number}", SPREAD, f"kn{number}") for number in (1, 3)]
+    jobs = [running(one, at=(one.node_name[1:],), job_id=one.job_id) for one in pods]
+    new, alone = ruled("p4", SPREAD), ruled("p5", APART)
+    core = cluster(*pods, *jobs, new, alone)
+    assert core.submission(new).excluded == ()
+    core.see(replace(pods[1], terminating=True))
+    assert core.submission(new).excluded == ("n1", "n2")
+    assert core.submission(alone).excluded == ("n1", "n3")
+
+
+def test_the_first_pod_of_its_like_needs_a_node_with_the_label_P8() -> None:
+    new = ruled("p1", BESIDE)
+    unlabeled = node("kn4", offer=replace(OFFER, labels=((HOSTNAME, "kn4"),)))
+    core = cluster(*room("n4"), unlabeled, new)
+    assert core.submission(new).excluded == ("n4",)
+
+
+def test_a_pod_beside_which_another_may_run_matches_all_terms_P8() -> None:
+    """As with kube-scheduler: two Pods that match one term each do not suffice."""
+    tier = (Requirement("tier", "In", ("front",)),)
+    rules = PodRules(beside=(PodTerm(ZONE, WEB), PodTerm(ZONE, tier)))
+    there = bound("p1", PodRules(), "kn1")
+    other = replace(bound("p2", PodRules(), "kn2"), labels=(("tier", "front"),))
+    both = replace(bound("p3", PodRules(), "kn3"), labels=(("app", "web"), ("tier", "front")))
+    jobs = [running(one, at=(one.node_name[1:],), job_id=one.job_id) for one in (there, other)]
+    new = ruled("p4", rules, "db")
+    core = cluster(there, other, *jobs, new)
+    assert core.submission(new) is None
+    core.see(both, running(both, at=("n3",), job_id="3"))
+    assert core.submission(new).excluded == ("n1", "n2")
+
+
+def test_a_node_without_every_label_of_the_spreads_counts_for_none_P8() -> None:
+    """As with kube-scheduler: the Pod on kn4, which has no rack, is in no zone for this rule."""
+    rules = PodRules(spread=(Spread(ZONE, WEB), Spread("rack", WEB, max_skew=2)))
+    there = bound("p1", PodRules(), "kn4")
+    new = ruled("p2", rules)
+    racks = [host(name, zone)[1:] for name, zone in (("n1", "a"), ("n3", "b"))]
+    nodes = [
+        node(f"k{name}", offer=replace(OFFER, labels=((HOSTNAME, f"k{name}"), *more)))
+        for name, more in (
+            ("n1", (("rack", "r1"), (ZONE, "a"))),
+            ("n3", (("rack", "r3"), (ZONE, "b"))),
+            ("n4", ((ZONE, "b"),)),
+        )
+    ]
+    rows = [row for each in (*racks, room("n4")[1:]) for row in each]
+    core = Core(*nodes, *rows, there, running(there, at=("n4",), job_id="1"), new)
+    assert core.submission(new).excluded == ("n4",)
+
+
+def test_a_pod_about_to_be_bound_follows_the_labels_of_other_nodes_P8() -> None:
+    there, new = bound("p1", SPREAD, "kn1"), ruled("p2", SPREAD)
+    arrives = running(new, at=("n3",), job_id="8", started=False)
+    core = cluster(there, running(there, job_id="1"), new, arrives)
+    assert not core.cancels(new)
+    row = core.graph.nodes.get("kn1")
+    assert isinstance(row, Node)
+    core.see(replace(row, offer=replace(row.offer, labels=((HOSTNAME, "kn1"), (ZONE, "b")))))
+    assert core.cancels(new) == [("8", True)]

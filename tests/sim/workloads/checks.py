@@ -17,7 +17,6 @@ from tests.sim.workloads.evidence import Evidence, Sight
 from tests.sim.workloads.truth import (
     Uids,
     clash,
-    cpus_of,
     is_alive,
     is_live,
     is_ours,
@@ -42,6 +41,8 @@ A_MINUTE_MAX: Final = 5
 OURS: Final = frozenset({words.JOB_ID, words.BOUND_FOR, words.CANCELLED})
 CONDITIONS: Final = frozenset({"PodScheduled", "DisruptionTarget"})
 UNMOVED: Final = frozenset({"managedFields", "resourceVersion", "generation", "annotations"})
+COPIED: Final = frozenset({"topology.kubernetes.io/zone", "topology.kubernetes.io/region"})
+"""Labels that the API server copies from the Node to a Pod that is bound."""
 DELETION: Final = frozenset({"deletionTimestamp", "deletionGracePeriodSeconds"})
 
 
@@ -386,13 +387,12 @@ def _rest(pod: Object) -> Object:
         for key, value in pod["metadata"].items()
         if key not in UNMOVED and key not in DELETION
     }
+    metadata["labels"] = {
+        key: value for key, value in words.labels_of(pod).items() if key not in COPIED
+    }
     spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
     status = dict(pod.get("status", {}))
     status["conditions"] = [
         one for one in status.get("conditions") or () if one["type"] not in CONDITIONS
     ]
     return {**pod, "metadata": metadata, "spec": spec, "status": status}
-
-
-def cpus_needed(pod: Object) -> int:
-    return cpus_of(pod)

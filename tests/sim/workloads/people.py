@@ -11,6 +11,7 @@ from tests.sim import words
 from tests.sim.cast import END_DELAY, PERSON, START_DELAY
 from tests.sim.words import PREFIX, Object
 from tests.sim.workloads.claim_people import ClaimPeople
+from tests.sim.workloads.groups import GroupPeople
 from tests.sim.workloads.truth import is_live, is_ours, place_of, workload
 from tests.sim.worlds import Worlds
 
@@ -79,11 +80,17 @@ class Neighbourly:
 
 class WorkloadPeople:
     def __init__(
-        self, rng: random.Random, worlds: Worlds, *, rules: Neighbourly, claims: ClaimPeople
+        self,
+        rng: random.Random,
+        worlds: Worlds,
+        *,
+        rules: Neighbourly,
+        claims: ClaimPeople,
+        groups: GroupPeople,
     ) -> None:
         self._rng = rng
         self._rules = rules
-        self._claims = claims
+        self._claims, self._groups = claims, groups
         self._worlds = worlds
         self._kube, self._slurm = worlds.kube, worlds.slurm
         self._names = 0
@@ -94,12 +101,19 @@ class WorkloadPeople:
         for namespace in (NAMESPACE, OTHERS):
             worlds.act(PERSON, partial(self._kube.add_namespace, namespace))
         claims.begin(sorted(node["metadata"]["name"] for node in self._kube.nodes()))
+        groups.begin()
 
     def act(self) -> None:
         self.do(self._rng.choice(self._acts))
         if self._claims.active:
             answer = self._worlds.try_to(PERSON, self._claims.act)
             self._worlds.history.note("people", "volumes", str(answer)[:150])
+        self.act_on_groups()
+
+    def act_on_groups(self) -> None:
+        if self._groups.active:
+            answer = self._worlds.try_to(PERSON, self._groups.act)
+            self._worlds.history.note("people", "groups", str(answer)[:150])
 
     def do(self, name: str) -> None:
         doing: Callable[[], object] = getattr(self, name)
@@ -301,17 +315,20 @@ class WorkloadPeople:
 
     def ready(self) -> object:
         name, on = f"k{self._any_host()[1:]}", self._rng.random() < 0.6
-        self._kube.set_node_ready(name, ready=on)
+        if self._kube.node(name) is not None:
+            self._kube.set_node_ready(name, ready=on)
         return f"{name} {on}"
 
     def silence(self) -> object:
         name, on = f"k{self._any_host()[1:]}", self._rng.random() < 0.4
-        self._kube.silence(name, on=on)
+        if self._kube.node(name) is not None:
+            self._kube.silence(name, on=on)
         return f"{name} {on}"
 
     def calm(self) -> None:
         """Repair the hosts and end the jobs of others. Pods and placeholders stay."""
         self._claims.calm()
+        self._groups.calm()
         slurm = self._slurm
         for name in list(slurm.nodes):
             self._worlds.act(PERSON, partial(self._mend, name))

@@ -8,6 +8,8 @@ from msgspec import Struct
 from sunk_sync.embedded.slurm.model.job import Job
 from tests.sim import words
 from tests.sim.words import PREFIX, Object
+from tests.sim.workloads.domains import mind_each_other, why_not
+from tests.sim.workloads.group_checks import exact
 from tests.sim.workloads.people import NAMESPACE
 from tests.sim.workloads.truth import (
     clash,
@@ -142,6 +144,7 @@ def _waiting(worlds: Worlds, pod: Object, job: Job) -> Iterator[str]:
     every = list(worlds.kube.pods(NAMESPACE))
     near = hosts_with_volumes(worlds, _members(pod, every))
     taken = _nodes_beside(pod, every) | (worlds.slurm.nodes.keys() - near)
+    taken |= _nodes_forbidden(worlds, _members(pod, every))
     if not job.held and (free := _free(worlds, job, but=taken)):
         yield f"P7: Pod {name} waits with job {job.job_id} ({job.state_reason}) although {free} fit"
     if not _is_told(pod):
@@ -163,7 +166,18 @@ def _waits_beside_others(worlds: Worlds, pod: Object, every: Sequence[Object]) -
     """P8: other Pods, or volumes, leave it no host."""
     members = _members(pod, every)
     left = hosts_with_volumes(worlds, members) - _nodes_beside(pod, every)
-    return len(left) < len(members) or _waits_for_room(worlds, pod, every)
+    left -= _nodes_forbidden(worlds, members)
+    if len(left) < len(members) or _waits_for_room(worlds, pod, every):
+        return True
+    others = [one for one in every if one not in members and not place_of(one)]
+    return any(mind_each_other(one, pod) and live_jobs(worlds, uid_of(one)) for one in others)
+
+
+def _nodes_forbidden(worlds: Worlds, members: Sequence[Object]) -> set[str]:
+    """Return the Slurm nodes that a rule about other Pods closes to one of these."""
+    scene = exact(worlds)
+    forbidden = {name for name in scene.nodes if any(why_not(pod, name, scene) for pod in members)}
+    return set(map(slurm_node_of, forbidden))
 
 
 def _waits_for_room(worlds: Worlds, pod: Object, every: Sequence[Object]) -> bool:

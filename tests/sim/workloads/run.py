@@ -19,6 +19,8 @@ from tests.sim.wire import Process, Wire
 from tests.sim.workloads.callers import Callers, Habits
 from tests.sim.workloads.checks import WorkloadChecks
 from tests.sim.workloads.claim_people import ClaimPeople
+from tests.sim.workloads.group_checks import CALM_S, GroupChecks
+from tests.sim.workloads.groups import GroupPeople
 from tests.sim.workloads.overlap import Overlap
 from tests.sim.workloads.people import NAMESPACE, PREEMPTING, Neighbourly, WorkloadPeople
 from tests.sim.workloads.rest import Asked, workload_unrest
@@ -26,6 +28,8 @@ from tests.sim.workloads.volume_checks import VolumeChecks
 from tests.sim.worlds import Worlds
 
 ACTS = 90
+ACTS_IN_PEACE = 60
+"""Operations on groups of Pods after the faults."""
 STEPS_MIN = 300
 GAPS_S = (0.0, 0.001, 0.05, 0.4, 2.0, 2.0, 7.0, 20.0)
 LOOK_EVERY_S = 20.0
@@ -52,6 +56,12 @@ class WorkloadRun:
         self.wire = Wire(self.worlds, self.faults, history)
         self.cast = Cast(self.worlds, hosts, namespaces=self.settings.slurmd_namespace)
         self._furnish()
+        claims = ClaimPeople(
+            random.Random(f"works claims {seed}"), self.worlds, namespace=NAMESPACE
+        )
+        self.groups = GroupPeople(
+            random.Random(f"works groups {seed}"), self.cast, claims=claims, namespace=NAMESPACE
+        )
         self.people = WorkloadPeople(
             random.Random(f"works people {seed}"),
             self.worlds,
@@ -59,9 +69,8 @@ class WorkloadRun:
                 ports=random.Random(f"works ports {seed}"),
                 loners=random.Random(f"works loners {seed}"),
             ),
-            claims=ClaimPeople(
-                random.Random(f"works claims {seed}"), self.worlds, namespace=NAMESPACE
-            ),
+            claims=claims,
+            groups=self.groups,
         )
         self.token = TokenFile("token-0")
         self.outages = Outages(random.Random(f"works weather {seed}"), self.wire, self.token)
@@ -78,6 +87,7 @@ class WorkloadRun:
         self.hosts_checks = Checks(self.worlds, history, drains_a_minute=20)
         self.checks = WorkloadChecks(self.worlds, history)
         VolumeChecks(self.worlds, history)
+        self.group_checks = GroupChecks(self.worlds, history)
         self.overlap = Overlap(self.worlds, history, self.callers, gated=gated)
         self.wire.witnesses += [self.hosts_checks, self.checks]
         self._lives = 0
@@ -164,7 +174,20 @@ class WorkloadRun:
         self.people.calm()
         await self._sleep(SETTLE_S)
         self.people.calm()
+        await self._live_in_peace()
         self.checks.calm = True
+
+    async def _live_in_peace(self) -> None:
+        """Let groups of Pods change without faults: sunk-sync knows of each change at once."""
+        if not self.groups.active:
+            return
+        self.group_checks.calm = True
+        for _ in range(ACTS_IN_PEACE):
+            await self._sleep(self.groups.pause_s())
+            self.people.act_on_groups()
+        self.people.calm()
+        await self._sleep(CALM_S)
+        self.group_checks.settle()
 
     async def _come_to_rest(self) -> None:
         by_s = self.worlds.now_s + REST_WITHIN_S

@@ -12,6 +12,7 @@ from tests.sim.cast import END_DELAY
 from tests.sim.stage import Scenario, Stage, Step
 from tests.sim.words import PREFIX
 from tests.sim.workloads import storage as storing
+from tests.sim.workloads.group_steps import members, with_node, without_node, zones
 from tests.sim.workloads.people import (
     GATES,
     NAMESPACE,
@@ -296,6 +297,51 @@ SCENARIOS: Mapping[str, Scenario] = {
     ),
     "two pods share a claim that one host at a time can use": story(
         "P8", (1, sharing("a", "b")), (90, delete("a"))
+    ),
+    "three pods are spread over two zones": story(
+        "P8", (1, zones("a", "a", "b")), (9, members("a", "b", "c", of="by-zone"))
+    ),
+    "a pod waits until its second zone is back": story(
+        "P8",
+        (1, zones("a", "a", "b")),
+        (9, members("a", "b", of="by-two-zones")),
+        (20, without_node("k3")),
+        (5, members("c", of="by-two-zones")),
+        (60, with_node("k3", zone="b")),
+    ),
+    "a zone is gone, and its pods go to the other": story(
+        "P8",
+        (1, zones("a", "a", "b")),
+        (9, members("a", "b", of="by-zone")),
+        (20, without_node("k3")),
+        (5, members("c", of="by-zone")),
+        (30, with_node("k3", zone="b")),
+    ),
+    "a pod that ends counts for no spread": story(
+        "P8",
+        (1, zones("a", "b", "c")),
+        (9, members("a", "b", "c", of="by-zone", end_s=15)),
+        (20, delete("b")),
+        (7, members("d", of="by-zone")),
+    ),
+    "pods follow the first one into its zone": story(
+        "P8", (1, zones("a", "b", "a")), (9, members("a", "b", "c", of="together", cpus=9))
+    ),
+    "the first of its group needs a zone": story(
+        "P8", (1, zones("", "", "b")), (9, members("a", "b", of="together"))
+    ),
+    "two groups apart by zone": story(
+        "P8",
+        (1, zones("a", "b", "a")),
+        (9, members("a", of="by-host")),
+        (5, members("x", of="foes")),
+        (9, members("b", of="by-host")),
+    ),
+    "each pod wants a zone alone": story(
+        "P8",
+        (1, zones("a", "a", "b")),
+        (9, members("a", "b", "c", of="alone-in-zone")),
+        (20, zones("a", "c", "b")),
     ),
     "one task of an array ends": story("P14", (1, pods("a", "b", "c", cpus=5)), (9, delete("b"))),
     "preemption, held by the script": story(

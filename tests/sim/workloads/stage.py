@@ -11,6 +11,8 @@ from tests.sim.stage import Stage
 from tests.sim.wire import Exchange, Moment
 from tests.sim.workloads.callers import Callers, Habits
 from tests.sim.workloads.checks import WorkloadChecks
+from tests.sim.workloads.group_checks import GIVEN_UP_MAX, GroupChecks
+from tests.sim.workloads.groups import GROUP
 from tests.sim.workloads.overlap import Overlap
 from tests.sim.workloads.people import NAMESPACE
 from tests.sim.workloads.rest import Asked, workload_unrest
@@ -37,6 +39,13 @@ class WorkloadStage(Stage):
             )
             self.wire.witnesses.append(self.workloads)
             VolumeChecks(self.worlds, self.history)
+            crashes = bool(self._crashes or self._branch)
+            GroupChecks(
+                self.worlds,
+                self.history,
+                calm=True,
+                given_up_max=GIVEN_UP_MAX if crashes else 0,
+            )
             self.worlds.onlookers.append(Twins(self))
             for namespace in (NAMESPACE,):
                 self.kube.add_namespace(namespace)
@@ -78,12 +87,17 @@ class WorkloadStage(Stage):
         shown: dict[str, Any] = {}
         for pod in self.kube.pods(NAMESPACE):
             cancelled = words.annotations_of(pod).get(words.CANCELLED, "")
-            shown[pod["metadata"]["name"]] = (
+            seen = (
                 bool(place_of(pod)),
                 pod["status"].get("phase"),
                 len(live_jobs(self.worlds, uid_of(pod))),
                 bool(cancelled),
             )
+            name = pod["metadata"]["name"]
+            if group := words.labels_of(pod).get(GROUP):  # which of them is where can differ
+                shown[f"group {group}"] = sorted([*shown.get(f"group {group}", ()), seen])
+            else:
+                shown[name] = seen
         for _, stored in self.kube.store.scan(VOLUME_CLAIMS, namespace=NAMESPACE):
             claim = stored.an_object
             marks = words.annotations_of(claim)

@@ -17,6 +17,8 @@ from sunk_sync.core.model.volumes import Volume
 from sunk_sync.core.rules.host import gate
 from sunk_sync.core.rules.workload import bind, evict, release, stop, submit, wait
 from sunk_sync.core.tables.feasible_hosts import FeasibleHosts
+from sunk_sync.core.translate import pod_rules
+from sunk_sync.core.translate.fences import Fence
 from sunk_sync.core.views import conclusions
 from sunk_sync.core.views.parts import Placement
 from sunk_sync.core.views.workload import NO_VOLUMES, Workload
@@ -87,6 +89,9 @@ def _no(*_: object) -> bool:
     return False
 
 
+_ANYWHERE = Fence("", frozenset(), False, "")  # noqa: FBT003
+
+
 Broken = tuple[list[tuple[Any, str, Any]], str, set[str]]
 RULES = decide.WORKLOAD_RULES
 BROKEN: dict[str, Broken] = {
@@ -125,6 +130,29 @@ BROKEN: dict[str, Broken] = {
     "one member is bound (G1)": ([(RULES, "bind", _binds_one)], "a gang of two", {"G1", "P11"}),
     "two Pods with one port come to one Node (P8)": (
         [(Neighbours, "fences", lambda *_: ())], "three pods want one port", {"forbidden beside"},
+    ),
+    "a spread is not kept (P8)": (
+        [(pod_rules, "_spread", lambda *_: _ANYWHERE)],
+        "three pods are spread over two zones", {"forbidden domain"},
+    ),
+    "affinity between Pods is not kept (P8)": (
+        [(pod_rules, "_beside", lambda *_: ())],
+        "pods follow the first one into its zone", {"forbidden domain"},
+    ),
+    "anti-affinity by zone is not kept (P8)": (
+        [(pod_rules, "_apart", lambda *_: ())], "two groups apart by zone", {"forbidden domain"},
+    ),
+    "the anti-affinity of a Pod that is there is not kept (P8)": (
+        [(pod_rules, "_apart_of_others", lambda *_: ())],
+        "two groups apart by zone", {"forbidden domain"},
+    ),
+    "Pods of a group take no turns (P8)": (
+        [(Neighbours, "is_its_turn", _yes)],
+        "three pods are spread over two zones", {"given up again"},
+    ),
+    "the turn of a Pod never comes (P8)": (
+        [(Neighbours, "is_its_turn", lambda self, key: not self.takes_turns(key))],
+        "three pods are spread over two zones", {"P1"},
     ),
     "a user's cancel is ignored (P17)": (
         [(submit, "cancelled_job", lambda *_: "")],

@@ -118,7 +118,8 @@ def _shows(pod: Object) -> set[str]:
 def _forbids(pod: Object) -> set[str]:
     rules = (pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}
     terms = rules.get("requiredDuringSchedulingIgnoredDuringExecution", ())
-    pairs = [term["labelSelector"]["matchLabels"].items() for term in terms]
+    here = [term for term in terms if term["topologyKey"] == "kubernetes.io/hostname"]
+    pairs = [term["labelSelector"]["matchLabels"].items() for term in here]
     return _ports(pod) | {f"{key}={value}" for each in pairs for key, value in each}
 
 

@@ -1,0 +1,51 @@
+"""Defects of the rules about other Pods: spread, affinity, and the turns of Pods (P8)."""
+
+from tests.sim.mutants.mutant import Mutant
+
+RULES, NEIGHBOURS = "core/translate/pod_rules.py", "core/workloads/neighbours.py"
+
+
+def _mutant(name: str, path: str, old: str, new: str, story: str) -> Mutant:
+    return Mutant(name=name, story=story, path=path, old=old, new=new)
+
+
+MUTANTS = (
+    _mutant(
+        "topology spread is not kept", RULES,
+        "        found += [_spread(kind, one, standing, nodes) for one in rules.spread]\n",
+        "        del nodes\n",
+        "Three replicas came to one zone, and the zone lost its power.",
+    ),
+    _mutant(
+        "affinity between Pods is not kept", RULES,
+        "    found += _beside(kind, standing, domain)\n", "",
+        "A cache came to another zone than the Pods that read it.",
+    ),
+    _mutant(
+        "a Pod counts only once it is bound", NEIGHBOURS,
+        "                if place.rank < before and key != but", "                if False",
+        "The next replica went where the one before was about to run, and its job was given up.",
+    ),
+    _mutant(
+        "Pods with a rule take no turns", NEIGHBOURS,
+        "            if place.alone or place.kind not in line.rivals:", "            if True:",
+        "Forty replicas with anti-affinity cost ninety jobs: most were given up on one node.",
+    ),
+    _mutant(
+        "a Pod that is ending counts for a spread", RULES,
+        "    if kind.leaving:", "    if False:",
+        "In a rolling update the new Pods went where the old ones were ending.",
+    ),
+    _mutant(
+        "the first Pod of a group starts on a Node without a zone", RULES,
+        "            yield Fence(term.topology_key, NO_DOMAIN, False, BESIDE)  # noqa: FBT003\n",
+        "            yield from ()\n",
+        "The rest of the group could follow it nowhere.",
+    ),
+    _mutant(
+        "minDomains is not kept", RULES,
+        "    least = 0 if len(counts) < rule.min_domains else",
+        "    least = 0 if len(counts) < 1 else",
+        "While one of two zones was gone, all replicas came to the other one.",
+    ),
+)  # fmt: skip

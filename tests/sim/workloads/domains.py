@@ -1,0 +1,209 @@
+"""Which Nodes the rules about other Pods leave to a Pod, as kube-scheduler defines them (P8).
+
+Written from the definition of kube-scheduler's filters, independent of the product.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from tests.sim import words
+from tests.sim.words import Object
+
+ZONE = "topology.kubernetes.io/zone"
+HOSTNAME = "kubernetes.io/hostname"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+Labels = Mapping[str, str]
+
+
+class Seen(Struct, frozen=True):
+    """A Pod at a Node. sunk-sync may not know yet that it came or went."""
+
+    pod: Object
+    node_name: str
+    sure: bool = True
+    """It is bound there: sunk-sync must count it."""
+    left: bool = False
+    """It has been terminating for so long that sunk-sync knows it: it counts for no spread."""
+
+
+class Scene(Struct, frozen=True):
+    """Nodes and Pods, with everything that sunk-sync may not know yet."""
+
+    nodes: Mapping[str, Sequence[Labels | None]]
+    """Node → its labels now and lately; None: it is not there, or was not."""
+    pods: Sequence[Seen]
+
+    def values(self, node_name: str, key: str, *, among: Sequence[str] = ()) -> set[str | None]:
+        """Return what this label of the Node may be; None: it has none, or not all of `among`."""
+        found: set[str | None] = set()
+        for labels in self.nodes.get(node_name, (None,)):
+            whole = labels is not None and all(one in labels for one in among)
+            found.add(labels.get(key) if labels is not None and whole else None)
+        return found
+
+    def is_surely_at(self, seen: Seen, key: str, *, values: set[str | None]) -> bool:
+        return seen.sure and len(values) == 1 and self.values(seen.node_name, key) == values
+
+
+def is_ruled(pod: Object) -> bool:
+    """Whether the Pod has a rule with a domain."""
+    return bool(_spreads(pod) or _terms(pod, "podAffinity") or _terms(pod, "podAntiAffinity"))
+
+
+def has_same_rules(one: Object, other: Object) -> bool:
+    return _rules(one) == _rules(other)
+
+
+def mind_each_other(one: Object, other: Object) -> bool:
+    """Whether a rule of one of the two Pods counts the other."""
+    both = ((one, other), (other, one))
+    return any(_counts(rule, there, of=here) for here, there in both for rule in _rules(here))
+
+
+def why_not(pod: Object, node_name: str, scene: Scene) -> str:
+    """Return the rule that forbids the Pod on this Node whatever sunk-sync may know, or empty.
+
+    Of a gang the Pods are not compared with each other.
+    """
+    others = [one for one in scene.pods if _unit(one.pod) != _unit(pod)]
+    scene = Scene(scene.nodes, others)
+    broken = (
+        *_apart(pod, node_name, scene),
+        *_beside(pod, node_name, scene),
+        *_spread(pod, node_name, scene),
+    )
+    return next(iter(broken), "")
+
+
+def _unit(pod: Object) -> str:
+    """Return the name of its gang, or else its UID."""
+    return words.annotations_of(pod).get(words.GANG) or str(pod["metadata"]["uid"])
+
+
+def _rules(pod: Object) -> Sequence[Object]:
+    return [*_spreads(pod), *_terms(pod, "podAffinity"), *_terms(pod, "podAntiAffinity")]
+
+
+def _spreads(pod: Object) -> Sequence[Object]:
+    listed = pod["spec"].get("topologySpreadConstraints") or ()
+    return [one for one in listed if one["whenUnsatisfiable"] == "DoNotSchedule"]
+
+
+def _terms(pod: Object, kind: str) -> Sequence[Object]:
+    terms: Sequence[Object] = ((pod["spec"].get("affinity") or {}).get(kind) or {}).get(
+        REQUIRED
+    ) or ()
+    return terms
+
+
+def _counts(rule: Object, other: Object, *, of: Object) -> bool:
+    """Whether the rule of one Pod reads the other: its own namespace, and all labels equal."""
+    if of["metadata"]["namespace"] != other["metadata"]["namespace"]:
+        return False
+    labels = words.labels_of(other)
+    return all(labels.get(key) == value for key, value in _wanted(rule).items())
+
+
+def _wanted(rule: Object) -> Mapping[str, str]:
+    labels: Mapping[str, str] = rule["labelSelector"]["matchLabels"]
+    return labels
+
+
+def _apart(pod: Object, node_name: str, scene: Scene) -> Iterator[str]:
+    """Anti-affinity: of the Pod against those that stand in the domain, and of those against it."""
+    for seen in scene.pods:
+        rules = [
+            term["topologyKey"]
+            for owner, other in ((pod, seen.pod), (seen.pod, pod))
+            for term in _terms(owner, "podAntiAffinity")
+            if _counts(term, other, of=owner)
+        ]
+        for key in rules:
+            values = scene.values(node_name, key)
+            if None not in values and scene.is_surely_at(seen, key, values=values):
+                name = seen.pod["metadata"]["name"]
+                yield f"anti-affinity by {key}: Pod {name} is in {sorted(map(str, values))}"
+
+
+def _beside(pod: Object, node_name: str, scene: Scene) -> Iterator[str]:
+    """Affinity: a Pod that matches all terms is in each domain, or the Pod is the first one."""
+    terms = _terms(pod, "podAffinity")
+    if any(scene.values(node_name, term["topologyKey"]) == {None} for term in terms):
+        yield "affinity: the Node has no such label"
+        return
+    like = [one for one in scene.pods if all(_counts(term, one.pod, of=pod) for term in terms)]
+    missing = [
+        term["topologyKey"] for term in terms if not _joins(like, node_name, term=term, scene=scene)
+    ]
+    if missing and not _is_first(pod, terms, like=like, scene=scene):
+        yield f"affinity by {missing}: no such Pod is in the domain of {node_name}"
+
+
+def _joins(like: Sequence[Seen], node_name: str, *, term: Object, scene: Scene) -> bool:
+    key = term["topologyKey"]
+    wanted = scene.values(node_name, key) - {None}
+    return any(scene.values(one.node_name, key) & wanted for one in like)
+
+
+def _is_first(pod: Object, terms: Sequence[Object], *, like: Sequence[Seen], scene: Scene) -> bool:
+    """Whether no Pod counts yet, and the Pod is one of those that it wants to be with."""
+    surely = [
+        one
+        for one in like
+        if one.sure
+        and any(None not in scene.values(one.node_name, term["topologyKey"]) for term in terms)
+    ]
+    return not surely and all(_counts(term, pod, of=pod) for term in terms)
+
+
+def _spread(pod: Object, node_name: str, scene: Scene) -> Iterator[str]:
+    rules = _spreads(pod)
+    keys = [rule["topologyKey"] for rule in rules]
+    for rule in rules:
+        key = rule["topologyKey"]
+        values = scene.values(node_name, key) - {None}
+        if not values:
+            yield f"spread: Node {node_name} has no label {key}"
+        least, most = _tally(pod, rule, keys=keys, scene=scene)
+        if values and not any(
+            _keeps(pod, rule, value=str(one), tally=(least, most)) for one in values
+        ):
+            bounds = {one: (least[one], most[one]) for one in sorted(most)}
+            yield f"spread by {key} within {rule['maxSkew']}: {node_name} although {bounds}"
+
+
+Tally = dict[str, int]
+
+
+def _tally(pod: Object, rule: Object, *, keys: Sequence[str], scene: Scene) -> tuple[Tally, Tally]:
+    """Return for each domain how many Pods count at least, and at most.
+
+    The first has only the domains that are surely there. Nodes without all labels do not count.
+    """
+    least, most = Counter[str](), Counter[str]()
+    for name in scene.nodes:
+        values = scene.values(name, rule["topologyKey"], among=keys)
+        for one in values - {None}:
+            most[str(one)] += 0
+        if len(values) == 1:
+            least.update({str(one): 0 for one in values - {None}})
+    for seen in scene.pods:
+        if seen.left or not _counts(rule, seen.pod, of=pod):
+            continue
+        values = scene.values(seen.node_name, rule["topologyKey"], among=keys)
+        for one in values - {None}:
+            most[str(one)] += 1
+        if seen.sure and not words.is_terminating(seen.pod) and len(values) == 1:
+            least.update(map(str, values - {None}))
+    return dict(least), dict(most)
+
+
+def _keeps(pod: Object, rule: Object, *, value: str, tally: tuple[Tally, Tally]) -> bool:
+    least, most = tally
+    own = int(_counts(rule, pod, of=pod))
+    here = least.get(value, 0)
+    others = [most[one] for one in least if one != value]
+    lowest = min([here, *others]) if len(most) >= rule.get("minDomains", 1) else 0
+    return here + own - lowest <= int(rule["maxSkew"])
