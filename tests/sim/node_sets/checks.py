@@ -20,10 +20,13 @@ from tests.sim.node_sets import truth
 from tests.sim.node_sets.past import Past
 from tests.sim.node_sets.requeue_checks import why_not
 from tests.sim.node_sets.truth import NAMESPACE, name_of, owner_of
+from tests.sim.packing import with_own_weight
 from tests.sim.wire import Exchange
 from tests.sim.words import Object
 from tests.sim.worlds import US, Worlds
 
+CALL_S: Final = 15.0
+"""Longest time of the read before a write. What others set meanwhile may be lost."""
 READY_S: Final = 10.0
 """A Pod is ready for so long before its missing record counts (N3)."""
 BLIND_S: Final = 65.0
@@ -35,7 +38,10 @@ REMAKE_S: Final = 1.0
 
 
 class NodeSetChecks:
-    def __init__(self, worlds: Worlds, history: History, *, window_s: float) -> None:
+    def __init__(
+        self, worlds: Worlds, history: History, *, window_s: float, packs: bool = False
+    ) -> None:
+        self._packs = packs
         self._worlds = worlds
         self._history = history
         self._present: Exchange | None = None
@@ -332,6 +338,8 @@ class NodeSetChecks:
 
     def _check_fields(self, before: Node, after: Node) -> None:
         """T1-T3: features, weight and topology change only on records of NodeSets."""
+        if self._packs:
+            before, after = with_own_weight(before), with_own_weight(after)
         fields = ("features", "active_features", "weight", "topology")
         if all(getattr(before, one) == getattr(after, one) for one in fields):
             return
@@ -347,7 +355,10 @@ class NodeSetChecks:
             (before.active_features, after.active_features),
         ):
             gone = set(was) - set(now) - ours
-            if gone:
+            read_s = CALL_S if self._past.lossy else 0.05
+            if gone and self._worlds.now_s < self._past.features_s.get(name, -1e9) + read_s:
+                self._excuse("features of others set during the read")
+            elif gone:
                 self._break("foreign features", f"{name} lost {sorted(gone)}")
         if not set(after.active_features) <= set(after.features):
             self._break("foreign features", f"{name}: {after.active_features} are active")

@@ -57,6 +57,8 @@ class Past:
         self.slots: defaultdict[str, Slot] = defaultdict(Slot)
         self.touched_s: dict[str, float] = {}
         """Slurm node → when others last changed its drain, or made it."""
+        self.features_s: dict[str, float] = {}
+        """Slurm node → when others last changed its features."""
         self.submitted_s: dict[int, float] = {}
         self.begun_s: dict[int, float] = {}
         """Life → when it sent its first request."""
@@ -111,6 +113,9 @@ class Past:
         drained = [one is not None and "DRAIN" in one.flags for one in (before, after)]
         if author != US and (before is None or after is None or drained[0] != drained[1]):
             self.touched_s[row.name] = self._worlds.now_s
+        features = [one and one.features for one in (before, after)]
+        if author != US and features[0] != features[1]:
+            self.features_s[row.name] = self._worlds.now_s
         if drained[0] and not drained[1]:
             self.slots[row.name].lifted_s = self._worlds.now_s
         if drained[0] != drained[1]:

@@ -9,6 +9,7 @@ from tests.sim import words
 from tests.sim.judging import mark_of
 from tests.sim.node_sets import truth
 from tests.sim.node_sets.truth import name_of
+from tests.sim.packing import own_of
 from tests.sim.words import Object
 from tests.sim.worlds import Worlds
 
@@ -18,6 +19,8 @@ class Expected(Struct, frozen=True, kw_only=True):
 
     stuck: frozenset[str] = frozenset()
     """NodeSets whose new Pods cannot start: their updates wait."""
+    packs: bool = False
+    """With --pack nodes."""
 
 
 def node_set_unrest(worlds: Worlds, expected: Expected) -> list[str]:
@@ -50,12 +53,14 @@ def _standing(worlds: Worlds, node_set: Object, expected: Expected) -> Iterator[
     for pod in pods:
         record = worlds.slurm.nodes.get(name_of(pod))
         if not stuck:
-            yield from _slot(worlds, node_set, pod, record)
+            yield from _slot(worlds, node_set, pod, record, packs=expected.packs)
     yield from _records(worlds, node_set)
     yield from _status(worlds, node_set, pods)
 
 
-def _slot(worlds: Worlds, node_set: Object, pod: Object, record: Node | None) -> Iterator[str]:
+def _slot(
+    worlds: Worlds, node_set: Object, pod: Object, record: Node | None, *, packs: bool
+) -> Iterator[str]:
     """N2, N4, N6, N9, N12: the Pod, and the record that belongs to it."""
     name = name_of(pod)
     cause = truth.condemned_for(pod)
@@ -74,6 +79,7 @@ def _slot(worlds: Worlds, node_set: Object, pod: Object, record: Node | None) ->
     if record.spec.memory_mb != int(truth.conf_of(pod)["RealMemory"]):
         yield f"N4: {name} has {record.spec.memory_mb} MiB in Slurm"
     yield from _fields(worlds, node_set, pod, record)
+    yield from _weight(worlds, node_set, pod, record, packs=packs)
 
 
 def _fields(worlds: Worlds, node_set: Object, pod: Object, record: Node) -> Iterator[str]:
@@ -87,12 +93,21 @@ def _fields(worlds: Worlds, node_set: Object, pod: Object, record: Node) -> Iter
     noted = set(mark_of(record.comment).get("set_features") or ())
     if noted - wanted:
         yield f"T1: {name} keeps the features {sorted(noted - wanted)}"
-    weight = node_set["spec"].get("weight", 1)
-    if record.weight != weight:
-        yield f"T2: {name} has weight {record.weight}, not {weight}"
     place = truth.wanted_topology(node_set, node)
     if place is not None and worlds.slurm.setup.generation == "26.05" and record.topology != place:
         yield f"T3: {name} stands at {record.topology!r}, not {place!r}"
+
+
+def _weight(
+    worlds: Worlds, node_set: Object, pod: Object, record: Node, *, packs: bool
+) -> Iterator[str]:
+    """T2, W1: its own weight is that of the NodeSet."""
+    if worlds.kube.node(pod["spec"]["nodeName"]) is None:
+        return
+    weight = node_set["spec"].get("weight", 1)
+    own = own_of(record.weight) if packs else record.weight
+    if own != weight:
+        yield f"T2: {record.name} has weight {record.weight}, not {weight}"
 
 
 def _records(worlds: Worlds, node_set: Object) -> Iterator[str]:

@@ -21,6 +21,7 @@ from tests.sim.node_sets.truth import NAMESPACE
 from tests.sim.outages import Outages
 from tests.sim.outcome import Outcome, play_seed
 from tests.sim.rest import unrest
+from tests.sim.run import PACKS_EVERY
 from tests.sim.wire import Process, Wire
 from tests.sim.worlds import Worlds
 
@@ -46,7 +47,8 @@ class NodeSetRun:
         self.seed = seed
         self.history = history
         rng = self._rng = random.Random(f"node sets {seed}")
-        self.settings = _settings(rng)
+        self.settings = _settings(rng, seed)
+        packs = self.settings.pack != "off"
         self.worlds = Worlds(_setup(rng), history, cluster=7)
         self.worlds.install_node_sets()
         self.worlds.act(PERSON, partial(self.worlds.kube.add_namespace, NAMESPACE))
@@ -66,7 +68,7 @@ class NodeSetRun:
         self.storm = 0.0 if gentle else rng.choice((0.0, 0.05, 0.15, 0.3))
         self.crashes, self.stops = rng.random() < 0.5, rng.random() < 0.2
         self.checks = NodeSetChecks(
-            self.worlds, history, window_s=CALM_WINDOW_S if gentle else WINDOW_S
+            self.worlds, history, window_s=CALM_WINDOW_S if gentle else WINDOW_S, packs=packs
         )
         self.host_checks = HostChecks(self.worlds, history, drains_a_minute=20)
         self.wire.witnesses += [self.checks, self.host_checks]
@@ -155,7 +157,7 @@ class NodeSetRun:
     def _unrest(self) -> list[str]:
         if any(job.ending for job in self.worlds.slurm.jobs.values()):
             return ["jobs are still ending"]
-        found = node_set_unrest(self.worlds, Expected())
+        found = node_set_unrest(self.worlds, Expected(packs=self.settings.pack != "off"))
         found += unrest(self.worlds, self.settings, self.host_checks.told_pods)
         return found or self.life.unfinished()
 
@@ -175,7 +177,7 @@ class NodeSetRun:
         self.history.raise_broken()
 
 
-def _settings(rng: random.Random) -> Settings:
+def _settings(rng: random.Random, seed: int) -> Settings:
     return Settings(
         slurm_api_base=("http://restd:6820",),
         components=("syncer", "nodesets"),
@@ -183,6 +185,7 @@ def _settings(rng: random.Random) -> Settings:
         slurm_poll_interval_s=rng.choice((1.0, 1.0, 2.5)),
         cordon_on_slurm_drain=rng.random() < 0.2,
         node_not_ready_grace_s=rng.choice((40.0, 5.0)),
+        pack="nodes" if seed % PACKS_EVERY == 5 else "off",
     )
 
 
