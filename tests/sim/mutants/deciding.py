@@ -10,8 +10,32 @@ DRAIN, GRAPH, TABLE, POLICY = (
     "core/policy.py",
 )
 MIRROR = "core/rules/host/mirror.py"
+WEIGHT, PACKED = "core/rules/host/weight.py", "core/translate/packed_weight.py"
 
 MUTANTS = (
+    Mutant(
+        name="kinds lose their order",
+        story="Small jobs started on the expensive nodes, because these were in use.",
+        path=PACKED,
+        old="    return FROM + own * _OWN +",
+        new="    return FROM + own +",
+    ),
+    Mutant(
+        name="a drained host is not restored",
+        story="Packing was switched off while a node was repaired. It came back with a weight above"
+        " all others, and stayed empty.",
+        path=WEIGHT,
+        old="    if slurm_node is None or slurm_node.weight == own:",
+        new="    if slurm_node is None or slurm_node.weight == own"
+        " or is_drained(slurm_node.state):",
+    ),
+    Mutant(
+        name="steps are not limited",
+        story="Jobs of a second each made slurmctld change a weight twice for each of them.",
+        path=POLICY,
+        old="        if len(self._moved) >= limit:",
+        new="        if len(self._moved) >= limit + 10_000:",
+    ),
     Mutant(
         name="fail-open read of a Pod",
         story="A failed read counted as 'gone': healthy Pods were drained and killed whenever the"

@@ -9,6 +9,13 @@ WATCH = "kube/read/watch.py"
 
 MUTANTS = (
     Mutant(
+        name="a new own weight is overwritten",
+        story="An administrator gave a node another weight, and a moment later it had the old one.",
+        path=PRECONDITION,
+        old="    if action.own not in (None, own):",
+        new="    if False and action.own not in (None, own):",
+    ),
+    Mutant(
         name="a foreign drain is overwritten",
         story="An administrator's drain reason was replaced by a later reconcile (CHANGELOG 1.0.5"
         " / 1.2.0).",
