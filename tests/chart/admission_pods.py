@@ -47,6 +47,8 @@ class Case(NamedTuple):
     refused: str = ""
     namespace: str = "team-a"
     spec: Mapping[str, Any] = MappingProxyType({})
+    owner: str = ""
+    """Kind of its controller."""
 
     def manifest(self, name: str) -> dict[str, Any]:
         spec = {
@@ -56,7 +58,10 @@ class Case(NamedTuple):
             **self.spec,
         }
         annotations = {PREFIX + key: value for key, value in self.annotations.items()}
-        metadata = {"name": name, "annotations": annotations}
+        metadata: dict[str, Any] = {"name": name, "annotations": annotations}
+        if self.owner:
+            owner = {"apiVersion": "apps/v1", "kind": self.owner, "name": "theirs", "uid": "u1"}
+            metadata["ownerReferences"] = [{**owner, "controller": True}]
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
@@ -188,5 +193,7 @@ OTHERS = {
         "resourceClaims are not supported",
         spec={"resourceClaims": [{"name": "c", "resourceClaimTemplateName": "t"}]},
     ),
+    "of a DaemonSet": Case({}, "a Pod of a DaemonSet gets no Slurm job", owner="DaemonSet"),
+    "of a StatefulSet": Case({}, owner="StatefulSet"),
 }  # fmt: skip
 CASES = forms() | OTHERS

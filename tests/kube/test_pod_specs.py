@@ -224,6 +224,14 @@ def test_rules_about_other_pods_are_read_P8(spec: Json, rules: PodRules) -> None
     assert row(spec).spec.hard == ()
 
 
+def test_a_spread_with_its_revision_and_taints_is_read_P8() -> None:
+    more = {"matchLabelKeys": ["pod-template-hash"], "nodeTaintsPolicy": "Honor"}
+    given = row({"topologySpreadConstraints": [HARD_SPREAD | more]}).spec
+    assert not given.hard
+    (spread,) = given.rules.spread
+    assert (spread.match_keys, spread.honors_taints) == (("pod-template-hash",), True)
+
+
 @pytest.mark.parametrize(
     ("spec", "hard"),
     [
@@ -234,14 +242,6 @@ def test_rules_about_other_pods_are_read_P8(spec: Json, rules: PodRules) -> None
         (
             {"affinity": {"podAntiAffinity": required(**LABELLED_NAMESPACES)}},
             ("podAntiAffinity with namespaceSelector",),
-        ),
-        (
-            {"topologySpreadConstraints": [HARD_SPREAD | {"matchLabelKeys": ["h"]}]},
-            ("topologySpread with matchLabelKeys or nodeTaintsPolicy",),
-        ),
-        (
-            {"topologySpreadConstraints": [HARD_SPREAD | {"nodeTaintsPolicy": "Honor"}]},
-            ("topologySpread with matchLabelKeys or nodeTaintsPolicy",),
         ),
     ],
 )
@@ -263,11 +263,21 @@ def test_grace_priority_class_claims_and_gates_are_read_P3_P8_P9() -> None:
             "schedulingGates": [{"name": "example.com/wait"}],
         }
     )
-    assert (given.spec.grace_s, given.spec.priority_class, given.spec.claims) == (7, "high", True)
+    assert (given.spec.grace_s, given.spec.priority_class, given.spec.device_claims) == (
+        7,
+        "high",
+        True,
+    )
     assert given.gated
     plain = row({"schedulingGates": [], "resourceClaims": None})
     assert plain.spec == PodSpec()
     assert not plain.gated
+
+
+@pytest.mark.parametrize(("kind", "daemon"), [("DaemonSet", True), ("ReplicaSet", False)])
+def test_a_pod_of_a_daemon_set_is_recognized_by_its_owner_P8(kind: str, daemon: bool) -> None:
+    owners = [{"apiVersion": "apps/v1", "kind": kind, "name": "x", "controller": True}]
+    assert row({}, ownerReferences=owners).spec.daemon == daemon
 
 
 def test_pods_of_one_template_share_spec_and_settings() -> None:

@@ -13,13 +13,14 @@ import pytest
 from tests.real.applied import KILL_WAIT_S, NAMESPACE, WITHIN_S, ExampleStage, applied
 from tests.real.conftest import for_each_slurm, require_controllers, with_settings
 from tests.real.service import allow
-from tests.real.stage import stays
+from tests.real.stage import eventually, stays
 from tests.real.testbed.bed import SLURM_DEFAULT
 from tests.real.testbed.cache import CONTROLLERS, KUEUE, kueue
 from tests.real.testbed.controllers import Controllers
+from tests.real.testbed.kube_objects import conditions
 from tests.real.testbed.kubelet import EXIT_CODE
 from tests.real.volumes import PROVISIONER, STORAGE_CLASSES, WAITS, Storage, storage_class
-from tests.real.workloads import Load
+from tests.real.workloads import Load, all_jobs, workload_spec
 
 STAGE_HOSTS = 4
 
@@ -82,6 +83,25 @@ def test_a_job_has_a_slurm_job_for_each_pod_and_ignores_cancelled_ones(pods: Exa
         example.finish(*second.values())
         example.until_true("job/evaluation", "Complete")
         example.until(lambda: not example.jobs(), "its Slurm jobs have ended")
+
+
+def test_a_daemon_set_that_names_the_scheduler_is_refused_P8(pods: ExampleStage) -> None:
+    rest, labels = pods.bed.kube.rest, {"app": "daemon"}
+    daemons = f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets"
+    made_by_it = f"/api/v1/namespaces/{NAMESPACE}/pods?labelSelector=app%3Ddaemon"
+    spec = {**workload_spec(), "schedulerName": "slurm-slurm", "terminationGracePeriodSeconds": 5}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    daemon = {"selector": {"matchLabels": labels}, "template": template}
+    rest.call("POST", daemons, {"metadata": {"name": "daemon"}, "spec": daemon})
+
+    def messages() -> set[str]:
+        found = [conditions(one) for one in rest.call("GET", made_by_it)["items"]]
+        return {one.get("PodScheduled", {}).get("message", "") for one in found}
+
+    why = "a Pod of a DaemonSet gets no Slurm job: leave schedulerName out of its template"
+    eventually(lambda: messages() == {why}, "each Pod says why", show=lambda: str(messages()))
+    assert not [job for job in all_jobs(pods.bed) if "/daemon-" in job["name"]]
+    rest.call("DELETE", f"{daemons}/daemon")
 
 
 def test_an_indexed_job_is_a_gang_that_is_replaced_as_a_whole(pods: ExampleStage) -> None:

@@ -106,3 +106,18 @@ def test_a_pod_runs_in_the_zone_of_the_pod_that_it_needs_P8(pods: PodStage) -> N
     db.until_bound()
     web.until_bound()
     assert web.node in {hosts[2].name, hosts[3].name}
+
+
+def test_each_revision_is_spread_for_itself_P8(pods: PodStage) -> None:
+    """As in the rollout of a Deployment: without the key both new Pods would go to zone b."""
+    hosts = pods.pool("revisions", 4)
+    label(pods, hosts, "test/side", "aabb")
+    for host in hosts[:2]:
+        pods.load(host, labels={**WEB, "rev": "old"}).until_bound()
+    rule = spread("test/side")
+    rule["topologySpreadConstraints"][0]["matchLabelKeys"] = ["rev"]
+    labels, chosen = {**WEB, "rev": "new"}, {"pool": "revisions"}
+    loads = [pods.load(nodeSelector=chosen, labels=labels, **rule) for _ in range(2)]
+    until_bound(loads, "of a new revision")
+    sides = {host.name: side for host, side in zip(hosts, "aabb", strict=True)}
+    assert Counter(sides[load.node] for load in loads) == {"a": 1, "b": 1}

@@ -76,6 +76,10 @@ class Spread(Struct, frozen=True, gc=False):
     min_domains: int = 1
     honors_affinity: bool = True
     """Only Nodes that the Pod selects count as domains."""
+    honors_taints: bool = False
+    """Only Nodes whose taints the Pod tolerates count as domains."""
+    match_keys: tuple[str, ...] = ()
+    """Labels of Pods: only Pods with the same values as the Pod count."""
 
 
 class PodRules(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
@@ -105,7 +109,10 @@ class PodSpec(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
     rules: PodRules = NO_RULES
     hard: tuple[str, ...] = ()
     """Hard rules that sunk-sync cannot keep (P8), such as a namespaceSelector."""
-    claims: bool = False
+    device_claims: bool = False
+    """It has resourceClaims."""
+    daemon: bool = False
+    """A DaemonSet made it for one Node."""
     static_cpu: bool = False
     """Guaranteed QoS with whole CPUs (P27)."""
 

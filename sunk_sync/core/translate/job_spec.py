@@ -172,6 +172,7 @@ def unsupported(pods: Sequence[Pod]) -> tuple[str, ...]:
     return tuple(sorted({rule for pod in pods for rule in pod.spec.hard}))
 
 
+_DAEMON: Final = "a Pod of a DaemonSet gets no Slurm job: leave schedulerName out of its template"
 _STATIC_CPU: Final = (
     "Guaranteed QoS with whole CPUs: a kubelet with the static CPU policy pins CPUs that Slurm "
     "gives to others; make CPU requests and limits differ"
@@ -231,8 +232,10 @@ def _of_grace(pod: Pod, configuration: Configuration) -> Iterable[str]:
 
 def _of_rules(pod: Pod, configuration: Configuration) -> Iterable[str]:
     """P8, P27: rules that sunk-sync cannot keep."""
-    if pod.spec.claims:
+    if pod.spec.device_claims:
         yield "resourceClaims are not supported"
+    if pod.spec.daemon:
+        yield _DAEMON
     if pod.spec.hard and configuration.unsupported == "refuse":
         yield f"sunk-sync cannot keep {', '.join(pod.spec.hard)}"
     if pod.spec.static_cpu and configuration.refuse_static_cpu:

@@ -78,6 +78,11 @@ class Demand:
             return False
         return any(term.holds(node.name, labels) for term in self._terms)
 
+    def tolerates(self, node: Node) -> bool:
+        """Return whether no taint and no cordon keeps such Pods away."""
+        cordoned = node.unschedulable and not self._tolerates_cordon
+        return not (cordoned or self._repelled(node.offer.taints))
+
     def reasons(self, node: Node, taken: Amounts = ()) -> Reasons:
         """Return reasons of the first check that rejects the Node, in kube-scheduler's order."""
         if node.unschedulable and not self._tolerates_cordon:

@@ -56,7 +56,8 @@ def keys_read(rules: PodRules) -> set[str]:
     """Return the labels of Pods that these rules read."""
     terms: tuple[Rule, ...] = (*rules.apart, *rules.beside, *rules.spread)
     selectors = [term.selector or () for term in terms]
-    return {line.key for selector in selectors for line in selector}
+    keys = {line.key for selector in selectors for line in selector}
+    return keys.union(*(spread.match_keys for spread in rules.spread))
 
 
 def mind_each_other(one: Kind, other: Kind) -> bool:
@@ -69,24 +70,34 @@ def _minds(one: Kind, other: Kind) -> bool:
     if rules == NO_RULES:
         return False
     terms: tuple[Rule, ...] = (*rules.apart, *rules.spread, *rules.beside)
-    if any(matches(term, other, owner=one.namespace) for term in terms):
+    if any(matches(term, other, owner=one) for term in terms):
         return True
     return _ports_clash(rules.ports, other.spec.rules.ports)
 
 
 def waits_for(one: Kind, other: Kind) -> bool:
     """Return whether a Pod of `one` must run where a Pod of `other` runs."""
-    return any(matches(term, other, owner=one.namespace) for term in one.spec.rules.beside)
+    return any(matches(term, other, owner=one) for term in one.spec.rules.beside)
 
 
-def matches(rule: Rule, kind: Kind, *, owner: str) -> bool:
-    """Return whether the rule reads Pods of this kind; `owner`: namespace of the rule's Pod."""
-    if kind.leaving and isinstance(rule, Spread):
-        return False
-    spaces = (rule.namespaces if isinstance(rule, PodTerm) else ()) or (owner,)
+def matches(rule: Rule, kind: Kind, *, owner: Kind) -> bool:
+    """Return whether the rule of a Pod of kind `owner` reads Pods of this kind."""
+    spaces = (rule.namespaces if isinstance(rule, PodTerm) else ()) or (owner.namespace,)
     if kind.namespace not in spaces and ALL_NAMESPACES not in spaces:
         return False
+    if isinstance(rule, Spread) and not _counts(rule, kind, owner=owner):
+        return False
     return rule.selector is not None and selects(rule.selector, kind.labels)
+
+
+def _counts(rule: Spread, kind: Kind, *, owner: Kind) -> bool:
+    """Whether its Pods stay, and have the owner's values of the labels that must be equal.
+
+    A label that the owner lacks does not count.
+    """
+    values = [(key, label_of(owner.labels, key)) for key in rule.match_keys]
+    alike = all(value is None or label_of(kind.labels, key) == value for key, value in values)
+    return alike and not kind.leaving
 
 
 def fences_of(kind: Kind, standing: Standing, *, domain: Domain, hosts: Iterable[Node]) -> Fences:
@@ -126,7 +137,7 @@ def _is_same_port(one: HostPort, other: HostPort) -> bool:
 
 def _apart(kind: Kind, standing: Standing, domain: Domain) -> Iterator[Fence]:
     for term in kind.spec.rules.apart:
-        values = _values(term, kind.namespace, standing, domain)
+        values = _values(term, kind, standing, domain)
         if values:
             yield Fence(term.topology_key, values, False, APART)  # noqa: FBT003
 
@@ -134,7 +145,7 @@ def _apart(kind: Kind, standing: Standing, domain: Domain) -> Iterator[Fence]:
 def _apart_of_others(kind: Kind, standing: Standing, domain: Domain) -> Iterator[Fence]:
     for other, names in standing.items():
         for term in other.spec.rules.apart:
-            if matches(term, kind, owner=other.namespace):
+            if matches(term, kind, owner=other):
                 values = _known(domain(name, term.topology_key) for name in names)
                 yield Fence(term.topology_key, values, False, APART_OF_OTHERS)  # noqa: FBT003
 
@@ -144,10 +155,10 @@ def _beside(kind: Kind, standing: Standing, domain: Domain) -> Iterator[Fence]:
 
     The first Pod of a group that only wants to be together may start in any domain.
     """
-    terms, owner = kind.spec.rules.beside, kind.namespace
-    like = {one: names for one, names in standing.items() if _matches_all(terms, one, owner=owner)}
-    values = [_values(term, owner, like, domain) for term in terms]
-    if not any(values) and _matches_all(terms, kind, owner=owner):
+    terms = kind.spec.rules.beside
+    like = {one: names for one, names in standing.items() if _matches_all(terms, one, owner=kind)}
+    values = [_values(term, kind, like, domain) for term in terms]
+    if not any(values) and _matches_all(terms, kind, owner=kind):
         for term in terms:
             yield Fence(term.topology_key, NO_DOMAIN, False, BESIDE)  # noqa: FBT003
         return
@@ -155,11 +166,11 @@ def _beside(kind: Kind, standing: Standing, domain: Domain) -> Iterator[Fence]:
         yield Fence(term.topology_key, open_, True, BESIDE)  # noqa: FBT003
 
 
-def _matches_all(terms: Iterable[PodTerm], kind: Kind, *, owner: str) -> bool:
+def _matches_all(terms: Iterable[PodTerm], kind: Kind, *, owner: Kind) -> bool:
     return all(matches(term, kind, owner=owner) for term in terms)
 
 
-def _values(term: Rule, owner: str, standing: Standing, domain: Domain) -> frozenset[str | None]:
+def _values(term: Rule, owner: Kind, standing: Standing, domain: Domain) -> frozenset[str | None]:
     kinds = [one for one in standing if matches(term, one, owner=owner)]
     return _known(domain(name, term.topology_key) for one in kinds for name in standing[one])
 
@@ -178,17 +189,18 @@ def _spread(kind: Kind, rule: Spread, standing: Standing, nodes: Sequence[Node])
     value_of = {
         node.name: label_of(node.offer.labels, key)
         for node in nodes
-        if not rule.honors_affinity or demand.selects(node)
-        if all(label_of(node.offer.labels, one) is not None for one in keys)
+        if (demand.selects(node) or not rule.honors_affinity)
+        and (demand.tolerates(node) or not rule.honors_taints)
+        and all(label_of(node.offer.labels, one) is not None for one in keys)
     }
     counts = Counter(dict.fromkeys(_known(value_of.values()), 0))
     for other, names in standing.items():
-        if matches(rule, other, owner=kind.namespace):
+        if matches(rule, other, owner=kind):
             for name, count in names.items():
                 value = value_of.get(name)
                 if value is not None:
                     counts[value] += count
     least = 0 if len(counts) < rule.min_domains else min(counts.values(), default=0)
-    own = matches(rule, kind, owner=kind.namespace)
+    own = matches(rule, kind, owner=kind)
     open_ = frozenset(one for one, count in counts.items() if count + own - least <= rule.max_skew)
     return Fence(key, open_, True, SPREAD)  # noqa: FBT003

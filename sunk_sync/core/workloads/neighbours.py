@@ -55,7 +55,8 @@ class Place(Struct, frozen=True, gc=False):
     """Hosts of its job, while it is not bound."""
     rank: Rank = LAST
     """Of two Pods on one host, the lower rank stays."""
-    order: tuple[int, str] = (0, "")
+    order: tuple[int, int] = (0, 0)
+    """When it was created, and its number among all Pods seen: its turn."""
     alone: bool = False
     """Its volumes say where it goes, or that it goes nowhere yet: it takes no turn with others."""
 
@@ -72,8 +73,8 @@ class Line(Struct, gc=False, eq=False):
     pending: dict[str, None]
     """Workloads."""
     aside: dict[str, None]
-    waiting: list[tuple[int, str, str]]
-    """Creation time, name and workload."""
+    waiting: list[tuple[int, int, str]]
+    """Creation time, number among all Pods seen, and workload."""
 
     def is_empty(self) -> bool:
         without_job = self.pending or self.aside or self.waiting
@@ -107,6 +108,10 @@ class Neighbours:
         self._arrivals: dict[str, tuple[str, int]] = {}
         """UID → job that holds a host for it, and its number among all arrivals."""
         self._arrived = 0
+        self._numbers: dict[str, int] = {}
+        """UID → number among all Pods seen. A Pod that came later never passes one whose submission
+        is on its way, even if both were created in one second."""
+        self._numbered = 0
 
     @property
     def active(self) -> bool:
@@ -135,6 +140,7 @@ class Neighbours:
         if before is not None and (after is None or after.uid != before.uid):
             self._ruled.discard(before.uid)
             self._arrivals.pop(before.uid, None)
+            self._numbers.pop(before.uid, None)
         if not self._ruled:
             self._forget()
         return concerned
@@ -144,6 +150,7 @@ class Neighbours:
         self._places.clear()
         self._lines.clear()
         self._arrivals.clear()
+        self._numbers.clear()
 
     def rebuild(self) -> None:
         """Read every workload again: a label counts that did not before, or a Node changed."""
@@ -205,7 +212,7 @@ class Neighbours:
         if not could_have_job(pod):
             return None
         set_aside = any(map(_ended_by_itself, rows)) or self._is_aside(key, pod)
-        order = (pod.created_s, pod.name)
+        order = (pod.created_s, self._number(pod.uid))
         phase: Phase = "aside" if set_aside or alone else "waiting"
         return Place(pod.uid, kind, phase, order=order, alone=alone)
 
@@ -226,6 +233,13 @@ class Neighbours:
             self._arrived += 1
             known = self._arrivals[uid] = (job_id, self._arrived)
         return known[1]
+
+    def _number(self, uid: str) -> int:
+        number = self._numbers.get(uid)
+        if number is None:
+            self._numbered += 1
+            number = self._numbers[uid] = self._numbered
+        return number
 
     def _is_aside(self, key: str, pod: Pod) -> bool:
         history = self._memory.submissions.of.get(key)

@@ -28,17 +28,15 @@ def rules_of(
     """Return the rules, and names of those that sunk-sync cannot keep."""
     beside, apart = _required(affinity.pod_affinity), _required(affinity.pod_anti_affinity)
     hard = [one for one in spreads if one.when_unsatisfiable != "ScheduleAnyway"]
-    kept_spreads = [one for one in hard if not _is_beyond(one)]
     rules = PodRules(
         ports=_host_ports(ports),
         apart=_terms(apart),
         beside=_terms(beside),
-        spread=tuple(map(_spread, kept_spreads)),
+        spread=tuple(map(_spread, hard)),
     )
     found = (
         ("podAffinity with namespaceSelector", any(map(_reads_namespaces, beside))),
         ("podAntiAffinity with namespaceSelector", any(map(_reads_namespaces, apart))),
-        ("topologySpread with matchLabelKeys or nodeTaintsPolicy", len(kept_spreads) < len(hard)),
     )
     unkept = tuple([name for name, there in found if there])
     return (NO_RULES if rules == NO_RULES else rules), unkept
@@ -70,10 +68,6 @@ def _reads_namespaces(term: shapes.WirePodTerm) -> bool:
     return term.namespace_selector not in (None, NO_SELECTOR)
 
 
-def _is_beyond(spread: shapes.WireSpread) -> bool:
-    return bool(spread.match_label_keys) or spread.node_taints_policy == "Honor"
-
-
 def _terms(terms: Sequence[shapes.WirePodTerm]) -> tuple[PodTerm, ...]:
     return tuple([_term(one) for one in terms if not _reads_namespaces(one)])
 
@@ -91,6 +85,8 @@ def _spread(wire: shapes.WireSpread) -> Spread:
         max_skew=wire.max_skew,
         min_domains=wire.min_domains or 1,
         honors_affinity=wire.node_affinity_policy != "Ignore",
+        honors_taints=wire.node_taints_policy == "Honor",
+        match_keys=wire.match_label_keys or (),
     )
 
 

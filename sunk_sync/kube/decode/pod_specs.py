@@ -37,20 +37,24 @@ _decode_spreads = msgspec.json.Decoder(list[shapes.WireSpread] | None).decode
 _known: dict[bytes, PodSpec] = {}
 
 
-def spec_of(spec: shapes.WirePodSpec, *, guaranteed: bool) -> PodSpec:
-    """Decode a spec; `guaranteed`: the QoS class. Equal specs share one object. Raise BAD_BYTES."""
-    key = _key(spec, guaranteed=guaranteed)
+def spec_of(spec: shapes.WirePodSpec, *, guaranteed: bool, daemon: bool = False) -> PodSpec:
+    """Decode a spec; `guaranteed`: the QoS class, `daemon`: of a DaemonSet. Raise BAD_BYTES.
+
+    Equal specs share one object.
+    """
+    key = _key(spec, guaranteed=guaranteed, daemon=daemon)
     known = _known.get(key)
-    return known or _keep(key, _read(spec, guaranteed=guaranteed))
+    return known or _keep(key, _read(spec, guaranteed=guaranteed, daemon=daemon))
 
 
-def _key(spec: shapes.WirePodSpec, *, guaranteed: bool) -> bytes:
+def _key(spec: shapes.WirePodSpec, *, guaranteed: bool, daemon: bool) -> bytes:
     """Join all parts of a PodSpec. JSON has no zero byte and never begins with an apostrophe."""
     rest = (
         spec.priority_class_name,
         spec.termination_grace_period_seconds,
         bool(spec.resource_claims),
         guaranteed,
+        daemon,
     )
     parts: list[Raw | bytes] = [
         repr(rest).encode(),
@@ -76,7 +80,7 @@ def _keep(key: bytes, spec: PodSpec) -> PodSpec:
     return spec
 
 
-def _read(spec: shapes.WirePodSpec, *, guaranteed: bool) -> PodSpec:
+def _read(spec: shapes.WirePodSpec, *, guaranteed: bool, daemon: bool) -> PodSpec:
     affinity = _decode_affinity(_given(spec.affinity)) or shapes.WireAffinity()
     rules, hard = rules_of(
         affinity,
@@ -93,7 +97,8 @@ def _read(spec: shapes.WirePodSpec, *, guaranteed: bool) -> PodSpec:
             priority_class=intern(spec.priority_class_name),
             rules=rules,
             hard=hard,
-            claims=bool(spec.resource_claims),
+            device_claims=bool(spec.resource_claims),
+            daemon=daemon,
             static_cpu=guaranteed and _has_whole_cpus(spec),
         )
     )

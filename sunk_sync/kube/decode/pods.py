@@ -25,6 +25,7 @@ NOTHING: Final = (b"", b"null")
 Settings = tuple[tuple[str, str], ...]
 
 _OURS = frozenset(names.WORKLOAD_CONDITIONS)
+DAEMON_SET = "DaemonSet"
 _NO_ANNOTATIONS = shapes.WirePodAnnotations()
 _given: Any = attrgetter(*shapes.SETTING_FIELDS)
 _type: Any = attrgetter("type")
@@ -46,7 +47,11 @@ def pod_row(wire: shapes.WirePod) -> Pod:
         terminating=meta.deletion_timestamp is not None,
         gated=bool(spec.scheduling_gates),
         ended=status.phase in FINISHED or _all_ended(spec, status),
-        spec=spec_of(spec, guaranteed=status.qos_class == "Guaranteed"),
+        spec=spec_of(
+            spec,
+            guaranteed=status.qos_class == "Guaranteed",
+            daemon=any(one.kind == DAEMON_SET for one in meta.owner_references or ()),
+        ),
         labels=_labels(meta.labels) if meta.labels else (),
         settings=_settings(annotations) if meta.annotations else (),
         volume_claims=_volume_claims(meta.name, spec.volumes) if spec.volumes else (),

@@ -236,7 +236,14 @@ def test_a_wrong_value_is_refused_with_the_rule_P4(name: str, text: str, allowed
 
 def test_all_faults_are_one_message_P4() -> None:
     message = refused(
-        pod(requests={}, grace_s=99, priority="high", timeout="soon", user_id="me", claims=True)
+        pod(
+            requests={},
+            grace_s=99,
+            priority="high",
+            timeout="soon",
+            user_id="me",
+            device_claims=True,
+        )
     )
     for part in ("cpu and memory", "at most 24", "/priority:", "/timeout:", "/user-id:", "Claims"):
         assert part in message
@@ -408,9 +415,20 @@ def test_hard_rules_are_ignored_and_named_or_refused_P8() -> None:
 
 
 @pytest.mark.parametrize("chosen", ["ignore", "refuse"])
-def test_resource_claims_are_always_refused_P8(chosen: str) -> None:
-    message = refused(pod(claims=True), configuration=configured(unsupported=chosen))
-    assert message == "resourceClaims are not supported"
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"device_claims": True}, "resourceClaims are not supported"),
+        (
+            {"daemon": True},
+            "a Pod of a DaemonSet gets no Slurm job: leave schedulerName out of its template",
+        ),
+    ],
+)
+def test_devices_and_daemons_are_always_refused_P8(
+    spec: dict[str, Any], why: str, chosen: str
+) -> None:
+    assert refused(pod(**spec), configuration=configured(unsupported=chosen)) == why
 
 
 CLASSES = (("high", "qos", "urgent"), ("high", "priority", 9), ("spare", "partition", "low"))

@@ -7,7 +7,15 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import SubmitJob
 from sunk_sync.core.model.facts import Node, Pod, Row, SubmitRefused
-from sunk_sync.core.model.pod_spec import HostPort, PodRules, PodTerm, Requirement, Spread
+from sunk_sync.core.model.pod_spec import (
+    HostPort,
+    PodRules,
+    PodTerm,
+    Requirement,
+    Spread,
+    Taint,
+)
+from sunk_sync.core.translate.node_fit import Labels
 from tests.kit.build import OFFER, SMALL, Core, deleted, job, node, pod, room, running
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "zone"
@@ -26,6 +34,13 @@ def host(name: str, zone: str = "a") -> list[Row]:
     labels = ((HOSTNAME, f"k{name}"), (ZONE, zone))
     rows = room(name)
     return [node(f"k{name}", offer=replace(OFFER, labels=labels)), *rows[1:]]
+
+
+def tainted(name: str, zone: str) -> list[Row]:
+    first, *rest = host(name, zone)
+    assert isinstance(first, Node)
+    taints = (Taint("gone", "NoSchedule"),)
+    return [replace(first, offer=replace(first.offer, taints=taints)), *rest]
 
 
 def ruled(name: str, rules: PodRules, app: str = "web", **fields: Any) -> Pod:
@@ -73,6 +88,50 @@ def test_a_new_pod_avoids_hosts_where_a_rule_forbids_it_P8(
     assert core.submission(new).excluded == excluded
 
 
+@pytest.mark.parametrize(
+    ("there", "mine", "excluded"),
+    [
+        ((("app", "web"), ("rev", "1")), (("app", "web"), ("rev", "1")), ("n1", "n2")),
+        ((("app", "web"), ("rev", "1")), (("app", "web"), ("rev", "2")), ()),
+        ((("app", "web"),), (("app", "web"), ("rev", "2")), ()),
+        ((("app", "web"), ("rev", "1")), (("app", "web"),), ("n1", "n2")),
+        ((("app", "db"), ("rev", "1")), (("app", "web"), ("rev", "1")), ()),
+    ],
+    ids=["the same revision", "another revision", "it has none", "the Pod has none", "another app"],
+)
+def test_a_spread_counts_pods_of_its_own_revision_P8(
+    there: Labels, mine: Labels, excluded: tuple[str, ...]
+) -> None:
+    by_revision = PodRules(spread=(Spread(ZONE, WEB, match_keys=("rev",)),))
+    other = replace(bound("p1", by_revision, "kn1"), labels=there)
+    new = replace(ruled("p2", by_revision), labels=mine)
+    core = cluster(other, running(other, at=("n1",), job_id="1"), new)
+    assert core.submission(new).excluded == excluded
+
+
+@pytest.mark.parametrize(
+    ("honors", "hosts", "excluded"),
+    [
+        (False, (*host("n3", "b"),), ("n1", "n2")),
+        (False, (*tainted("n3", "b"),), None),
+        (True, (*host("n3", "b"),), ("n1", "n2")),
+        (True, (*tainted("n3", "b"),), ("n3",)),
+    ],
+    ids=["ignored, no taint", "ignored, a taint", "honored, no taint", "honored, a taint"],
+)
+def test_a_spread_may_leave_out_tainted_nodes_P8(
+    honors: bool,
+    hosts: tuple[Row, ...],
+    excluded: tuple[str, ...] | None,
+) -> None:
+    rules = PodRules(spread=(Spread(ZONE, WEB, honors_taints=honors),))
+    other, new = bound("p1", rules, "kn1"), ruled("p2", rules)
+    core = Core(*host("n1"), *host("n2"), *hosts, other,
+                running(other, at=("n1",), job_id="1"), new)  # fmt: skip
+    submission = core.submission(new)
+    assert (submission.excluded if submission is not None else None) == excluded
+
+
 def test_a_pod_that_no_host_may_take_says_which_rule_P8() -> None:
     pods = [bound(f"p{number}", APART, f"kn{number}") for number in (1, 2, 3)]
     jobs = [running(one, at=(one.node_name[1:],), job_id=one.job_id) for one in pods]
@@ -97,6 +156,16 @@ def test_pods_that_may_not_run_side_by_side_are_submitted_in_turn_P8() -> None:
     assert core.submission(pods[2]) is None
     core.see(running(pods[1], at=("n1",), job_id="8"))
     assert core.submission(pods[2]).excluded == ("n1", "n2")
+
+
+def test_a_pod_that_comes_later_does_not_pass_one_of_the_same_second_P8() -> None:
+    """The submission of the first one may be on its way."""
+    first, later = ruled("p2", APART), replace(ruled("p1", APART), created_s=2)
+    core = cluster(first)
+    assert core.submission(first)
+    core.see(later)
+    assert core.submission(first)
+    assert core.submission(later) is None
 
 
 def test_pods_that_mind_only_others_are_submitted_together_P8() -> None:

@@ -101,7 +101,7 @@ def test_a_condition_that_stands_is_not_written_again_P1() -> None:
         ({"spec": PodSpec(requests=(("cpu", 1000),), grace_s=5)}, EVENT_INVALID, "memory"),
         ({"spec": replace(SMALL, grace_s=25)}, EVENT_INVALID, "at most 24"),
         ({"settings": (("timeout", "soon"),)}, EVENT_INVALID, "timeout"),
-        ({"spec": replace(SMALL, claims=True)}, EVENT_INVALID, "resourceClaims"),
+        ({"spec": replace(SMALL, device_claims=True)}, EVENT_INVALID, "resourceClaims"),
         ({"spec": NOWHERE}, EVENT_UNSCHEDULABLE, "0/2 nodes are available"),
     ],
 )
