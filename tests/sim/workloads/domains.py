@@ -117,13 +117,13 @@ def _counts(rule: Object, other: Object, *, of: Object) -> bool:
     """Whether the rule of one Pod reads the other: its own namespace, and all labels equal."""
     if of["metadata"]["namespace"] != other["metadata"]["namespace"]:
         return False
-    labels = words.labels_of(other)
-    return all(labels.get(key) == value for key, value in _wanted(rule).items())
+    return _wanted(rule, of).items() <= words.labels_of(other).items()
 
 
-def _wanted(rule: Object) -> Mapping[str, str]:
-    labels: Mapping[str, str] = rule["labelSelector"]["matchLabels"]
-    return labels
+def _wanted(rule: Object, of: Object) -> Labels:
+    own = words.labels_of(of)
+    equal = {key: own[key] for key in rule.get("matchLabelKeys") or () if key in own}
+    return {**rule["labelSelector"]["matchLabels"], **equal}
 
 
 def _apart(pod: Object, node_name: str, scene: Scene) -> Iterator[str]:

@@ -20,6 +20,7 @@ GROUP: Final = "example.com/group"
 """Label of Pods."""
 ZONES: Final = ("a", "b", "c")
 NO_MARKS: Final[Mapping[str, str]] = {}
+VERSION: Final = "example.com/version"
 POOL: Final = "example.com/pool"
 IN_POOL: Final[Object] = {"nodeSelector": {POOL: "yes"}}
 PODS_MAX: Final = 7
@@ -66,6 +67,7 @@ RULES: Final[Mapping[str, Object]] = {
     "by-host-loosely": spread("by-host-loosely", HOSTNAME, skew=2),
     "by-two-hosts": spread("by-two-hosts", HOSTNAME, minDomains=2),
     "by-both": spread_over_both("by-both"),
+    "by-version": spread("by-version", ZONE, matchLabelKeys=[VERSION]),
     "in-pool": {**spread("in-pool", ZONE), **IN_POOL},
     "in-pool-of-all": {**spread("in-pool-of-all", ZONE, nodeAffinityPolicy="Ignore"), **IN_POOL},
     "together": beside("together"),
@@ -162,10 +164,15 @@ class GroupPeople:
         self._kube.add_pod(
             name,
             namespace=self._namespace,
-            metadata={"labels": {GROUP: group}, "annotations": {**knobs, **marks}},
+            metadata={"labels": self._labels(group), "annotations": {**knobs, **marks}},
             spec=spec if marks else self._claims.with_claim(name, spec),
         )
         return name
+
+    def _labels(self, group: str) -> dict[str, str]:
+        """Return the labels of one more Pod. A few have no version."""
+        version = self._rng.choice(("1", "1", "2", "2", ""))
+        return {GROUP: group, **({VERSION: version} if version else {})}
 
     def _spec(self, group: str, requests: Object) -> Object:
         """Return the spec of one more Pod. A few of each group have no rule."""
