@@ -48,4 +48,10 @@ MUTANTS = (
         "    least = 0 if len(counts) < 1 else",
         "While one of two zones was gone, all replicas came to the other one.",
     ),
+    _mutant(
+        "the labels of other Nodes do not concern a Pod about to be bound",
+        "core/workloads/edges.py",
+        "{*self._lists.unplaced, *following, *arriving}", "{*self._lists.unplaced, *following}",
+        "A Node changed its zone while a placeholder was in its prolog.",
+    ),
 )  # fmt: skip
