@@ -192,6 +192,7 @@ class Loop:
             elif isinstance(one, TakeOver):
                 self.leading = True
                 self.reconciler.decide_wanting()
+                news += self.reconciler.graph.workloads.bindings_of_others(now)
             else:
                 news.append(one)
         self._tell_sources(news)

@@ -4,12 +4,12 @@ from sunk_sync.controller.loop import TakeOver
 from sunk_sync.core.model.actions import Drain
 from sunk_sync.core.model.keys import host_key
 from tests.controller.test_loop import HOST, Controller
-from tests.kit.build import marked, node, observed, slurm_node
-from tests.kit.clock import in_virtual_time
+from tests.kit.build import SCHEDULER, listing, marked, node, observed, pod, running, slurm_node
+from tests.kit.clock import in_virtual_time, now
 
 
-async def standby() -> Controller:
-    made = Controller()
+async def standby(**chosen: object) -> Controller:
+    made = Controller(**chosen)  # type: ignore[arg-type]
     made.loop.leading = False
     await made.listed(*HOST)
     return made
@@ -44,3 +44,17 @@ async def test_what_the_last_leader_wrote_is_taken_in_before_the_first_decision_
     await controller.loop.tell([observed(drained, order=1e9), TakeOver()])
     await controller.hear(0.1)
     assert controller.drains() == []
+
+
+@in_virtual_time
+async def test_a_new_leader_doubts_that_pods_with_a_job_are_unbound_F6_P14() -> None:
+    """The last leader may have bound them, and the watch of this replica may stand still."""
+    controller = await standby(scheduler=SCHEDULER)
+    waits, its = pod("p1"), running(pod("p1"))
+    await controller.hear(0.1, *listing("pods", waits, pod("p2"), begun_s=now()))
+    await controller.hear(0.1, *listing("jobs", its, begun_s=now()))
+    doubts = controller.graph.workloads.memory.binds_tried
+    assert not doubts
+    await controller.loop.tell([TakeOver()])
+    await controller.hear(0.1)
+    assert [(one.uid, one.slurm_nodes) for one in doubts.values()] == [(waits.uid, ("n1",))]

@@ -82,23 +82,22 @@ def waits_for(one: Kind, other: Kind) -> bool:
 
 def matches(rule: Rule, kind: Kind, *, owner: Kind) -> bool:
     """Return whether the rule of a Pod of kind `owner` reads Pods of this kind."""
-    if isinstance(rule, Spread) and not _counts(rule, kind, owner):
-        return False
     spaces = (rule.namespaces if isinstance(rule, PodTerm) else ()) or (owner.namespace,)
     if kind.namespace not in spaces and ALL_NAMESPACES not in spaces:
+        return False
+    if isinstance(rule, Spread) and not _counts(rule, kind, owner=owner):
         return False
     return rule.selector is not None and selects(rule.selector, kind.labels)
 
 
-def _counts(rule: Spread, kind: Kind, owner: Kind) -> bool:
-    """Whether these Pods live and have the owner's values of the labels that the spread names.
+def _counts(rule: Spread, kind: Kind, *, owner: Kind) -> bool:
+    """Whether its Pods stay, and have the owner's values of the labels that must be equal.
 
-    A label that the owner lacks is not compared.
+    A label that the owner lacks does not count.
     """
-    if kind.leaving:
-        return False
     values = [(key, label_of(owner.labels, key)) for key in rule.match_keys]
-    return all(value is None or label_of(kind.labels, key) == value for key, value in values)
+    alike = all(value is None or label_of(kind.labels, key) == value for key, value in values)
+    return alike and not kind.leaving
 
 
 def fences_of(kind: Kind, standing: Standing, *, domain: Domain, hosts: Iterable[Node]) -> Fences:

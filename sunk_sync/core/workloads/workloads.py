@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import Job, Pod, Source
+from sunk_sync.core.model.facts import BindTried, Job, Pod, Source
 from sunk_sync.core.model.user_policy import (
     NO_DEFAULTS,
     Namespace,
@@ -19,6 +19,7 @@ from sunk_sync.core.tables.host_identity import HostIdentity
 from sunk_sync.core.tables.open_calls import OpenCalls
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.fences import Fences
+from sunk_sync.core.translate.job_states import is_live
 from sunk_sync.core.translate.node_fit import Reasons
 from sunk_sync.core.views.parts import Reach
 from sunk_sync.core.workloads.exclusions import ExclusionUpdates
@@ -133,6 +134,17 @@ class Workloads:
         """Return workloads with bound Pods on a host that their job may not hold any more (P25)."""
         again = {key for one in self.lists.requeued for key in self.index.keys_of_job(one)}
         return again | self.lists.unsettled.keys()
+
+    def bindings_of_others(self, now: float) -> list[BindTried]:
+        """Return what the last leader may have bound: the watch of Pods may lag (F6, P14)."""
+        return [
+            BindTried(uid, job.job_id, now, name)
+            for job in self.jobs.rows()
+            if is_live(job) and job.slurm_nodes
+            for uid in self.index.uids_of_job[job.job_id]
+            if uid in self.index.key_of_uid and not self.index.node_of(uid)
+            for name in job.slurm_nodes
+        ]
 
     def orphaned(self) -> Sequence[str]:
         return tuple(self.lists.orphaned)

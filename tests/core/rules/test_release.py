@@ -133,6 +133,16 @@ def test_a_job_is_not_replaced_while_its_pod_may_be_bound_P14() -> None:
     assert not core.graph.workloads.memory.binds_tried
 
 
+def test_a_new_leader_reads_a_pod_by_name_before_it_gives_up_its_job_P14() -> None:
+    """Simulator with replicas, seed 9482136: the last leader had bound it, and the watch stood."""
+    core = two_hosts(POD, running(POD))
+    core.see(*core.graph.workloads.bindings_of_others(core.now), node("kn1", ready="False"))
+    assert core.workload_wants(POD) == [GetObject("Pod", "ns", "p1", core.now)]
+    core.see(replace(POD, node_name="kn1", job_id="7"))
+    assert not core.cancels(POD)
+    assert not core.graph.workloads.bindings_of_others(core.now)
+
+
 def test_a_binding_without_an_answer_can_arrive_after_the_pod_was_read_unbound_P14() -> None:
     """Simulator, seed 9430985: the job was cancelled, and then the Pod was bound to its host."""
     core = two_hosts(POD, running(POD))

@@ -66,4 +66,11 @@ MUTANTS = (
         old="        return call.repeatable or self._context.left_s() > 0",
         new="        return bool(call)",
     ),
+    Mutant(
+        name="a new leader trusts its watch of Pods",
+        story="Seed 9482136 with replicas: a Pod that the last leader had bound lost its job.",
+        path=LOOP,
+        old="                news += self.reconciler.graph.workloads.bindings_of_others(now)\n",
+        new="",
+    ),
 )

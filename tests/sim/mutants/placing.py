@@ -33,7 +33,7 @@ MUTANTS = (
     ),
     _mutant(
         "a Pod that is ending counts for a spread", RULES,
-        "    if kind.leaving:", "    if False:",
+        "    return alike and not kind.leaving", "    return alike",
         "In a rolling update the new Pods went where the old ones were ending.",
     ),
     _mutant(
@@ -47,5 +47,11 @@ MUTANTS = (
         "    least = 0 if len(counts) < rule.min_domains else",
         "    least = 0 if len(counts) < 1 else",
         "While one of two zones was gone, all replicas came to the other one.",
+    ),
+    _mutant(
+        "the labels of other Nodes do not concern a Pod about to be bound",
+        "core/workloads/edges.py",
+        "{*self._lists.unplaced, *following, *arriving}", "{*self._lists.unplaced, *following}",
+        "A Node changed its zone while a placeholder was in its prolog.",
     ),
 )  # fmt: skip

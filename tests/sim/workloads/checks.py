@@ -257,13 +257,18 @@ class WorkloadChecks:
         """P14: the job of a bound Pod ends after the Pod."""
         for uids in workloads_of(job):
             pods = [self.uids[uid] for uid in uids if uid in self.uids]
-            standing = [pod for pod in pods if place_of(pod) and is_alive(pod)]
+            standing = [pod for pod in pods if is_alive(pod) and self._has_container(pod)]
             here = [pod for pod in standing if slurm_node_of(place_of(pod)) in job.nodes]
             if here and job.state == "RUNNING" and not self._has_other(job, uids):
                 names = [pod["metadata"]["name"] for pod in here]
                 self._break(
                     "ended early", f"job {job.job_id} ended although {names} live on its hosts"
                 )
+
+    def _has_container(self, pod: Object) -> bool:
+        """P25b: a Pod that is ending on a Node that is gone has none any more."""
+        node = self._worlds.kube.node(place_of(pod))
+        return bool(place_of(pod)) and not (node is None and words.is_terminating(pod))
 
     def _has_other(self, job: Job, uids: Uids) -> bool:
         """P29: another job of the workload stays."""

@@ -5,6 +5,7 @@ Written from the definition of kube-scheduler's filters, independent of the prod
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct
 
@@ -15,6 +16,7 @@ ZONE = "topology.kubernetes.io/zone"
 HOSTNAME = "kubernetes.io/hostname"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 Labels = Mapping[str, str]
+NO_LABELS: Labels = {}
 
 
 class Seen(Struct, frozen=True):
@@ -35,12 +37,18 @@ class Scene(Struct, frozen=True):
     """Node → its labels now and lately; None: it is not there, or was not."""
     pods: Sequence[Seen]
 
-    def values(self, node_name: str, key: str, *, among: Sequence[str] = ()) -> set[str | None]:
-        """Return what this label of the Node may be; None: it has none, or not all of `among`."""
+    def values(
+        self, node_name: str, key: str, *, among: Sequence[str] = (), within: Labels = NO_LABELS
+    ) -> set[str | None]:
+        """Return what this label of the Node may be.
+
+        None: it has none, or not all of `among`, or others than `within` wants.
+        """
         found: set[str | None] = set()
         for labels in self.nodes.get(node_name, (None,)):
-            whole = labels is not None and all(one in labels for one in among)
-            found.add(labels.get(key) if labels is not None and whole else None)
+            counts = labels is not None and all(one in labels for one in among)
+            counts = counts and labels is not None and within.items() <= labels.items()
+            found.add(labels.get(key) if labels is not None and counts else None)
         return found
 
     def is_surely_at(self, seen: Seen, key: str, *, values: set[str | None]) -> bool:
@@ -69,12 +77,19 @@ def why_not(pod: Object, node_name: str, scene: Scene) -> str:
     """
     others = [one for one in scene.pods if _unit(one.pod) != _unit(pod)]
     scene = Scene(scene.nodes, others)
+    if scene.values(node_name, HOSTNAME, within=_selector(pod)) == {None}:
+        return "the node selector"
     broken = (
         *_apart(pod, node_name, scene),
         *_beside(pod, node_name, scene),
         *_spread(pod, node_name, scene),
     )
     return next(iter(broken), "")
+
+
+def _selector(pod: Object) -> Labels:
+    selector: Labels = pod["spec"].get("nodeSelector") or {}
+    return selector
 
 
 def _unit(pod: Object) -> str:
@@ -102,13 +117,13 @@ def _counts(rule: Object, other: Object, *, of: Object) -> bool:
     """Whether the rule of one Pod reads the other: its own namespace, and all labels equal."""
     if of["metadata"]["namespace"] != other["metadata"]["namespace"]:
         return False
-    labels = words.labels_of(other)
-    return all(labels.get(key) == value for key, value in _wanted(rule).items())
+    return _wanted(rule, of).items() <= words.labels_of(other).items()
 
 
-def _wanted(rule: Object) -> Mapping[str, str]:
-    labels: Mapping[str, str] = rule["labelSelector"]["matchLabels"]
-    return labels
+def _wanted(rule: Object, of: Object) -> Labels:
+    own = words.labels_of(of)
+    equal = {key: own[key] for key in rule.get("matchLabelKeys") or () if key in own}
+    return {**rule["labelSelector"]["matchLabels"], **equal}
 
 
 def _apart(pod: Object, node_name: str, scene: Scene) -> Iterator[str]:
@@ -180,11 +195,14 @@ Tally = dict[str, int]
 def _tally(pod: Object, rule: Object, *, keys: Sequence[str], scene: Scene) -> tuple[Tally, Tally]:
     """Return for each domain how many Pods count at least, and at most.
 
-    The first has only the domains that are surely there. Nodes without all labels do not count.
+    The first has only the domains that are surely there. Nodes without all labels do not count, nor
+    those that the Pod does not select, unless the rule says so.
     """
+    within = NO_LABELS if rule.get("nodeAffinityPolicy") == "Ignore" else _selector(pod)
+    values_of = partial(scene.values, key=rule["topologyKey"], among=keys, within=within)
     least, most = Counter[str](), Counter[str]()
     for name in scene.nodes:
-        values = scene.values(name, rule["topologyKey"], among=keys)
+        values = values_of(name)
         for one in values - {None}:
             most[str(one)] += 0
         if len(values) == 1:
@@ -192,7 +210,7 @@ def _tally(pod: Object, rule: Object, *, keys: Sequence[str], scene: Scene) -> t
     for seen in scene.pods:
         if seen.left or not _counts(rule, seen.pod, of=pod):
             continue
-        values = scene.values(seen.node_name, rule["topologyKey"], among=keys)
+        values = values_of(seen.node_name)
         for one in values - {None}:
             most[str(one)] += 1
         if seen.sure and not words.is_terminating(seen.pod) and len(values) == 1:

@@ -20,6 +20,9 @@ GROUP: Final = "example.com/group"
 """Label of Pods."""
 ZONES: Final = ("a", "b", "c")
 NO_MARKS: Final[Mapping[str, str]] = {}
+VERSION: Final = "example.com/version"
+POOL: Final = "example.com/pool"
+IN_POOL: Final[Object] = {"nodeSelector": {POOL: "yes"}}
 PODS_MAX: Final = 7
 """Pods of all groups at one time."""
 
@@ -64,6 +67,9 @@ RULES: Final[Mapping[str, Object]] = {
     "by-host-loosely": spread("by-host-loosely", HOSTNAME, skew=2),
     "by-two-hosts": spread("by-two-hosts", HOSTNAME, minDomains=2),
     "by-both": spread_over_both("by-both"),
+    "by-version": spread("by-version", ZONE, matchLabelKeys=[VERSION]),
+    "in-pool": {**spread("in-pool", ZONE), **IN_POOL},
+    "in-pool-of-all": {**spread("in-pool-of-all", ZONE, nodeAffinityPolicy="Ignore"), **IN_POOL},
     "together": beside("together"),
     "followers": beside("together"),
     "near-spread": beside("by-zone"),
@@ -78,6 +84,10 @@ LEADERS: Final = {"followers": "together", "near-spread": "by-zone", "foes": "by
 def take_node(kube: Kubernetes, node: str) -> None:
     """Remove a Node. The garbage collector of Kubernetes then deletes its Pods."""
     kube.remove_node(node)
+    delete_pods(kube, node)
+
+
+def delete_pods(kube: Kubernetes, node: str) -> None:
     for pod in [pod for pod in kube.pods() if pod["spec"].get("nodeName") == node]:
         metadata = pod["metadata"]
         kube.delete_pod(metadata["name"], namespace=metadata["namespace"], grace_s=0)
@@ -117,6 +127,7 @@ class GroupPeople:
         for number, node in enumerate(self._cast.nodes):
             zone = ZONES[number] if number < 2 else self._rng.choice(ZONES)
             self._worlds.act(PERSON, partial(self._label, node, zone))
+            self._worlds.act(PERSON, partial(self._put_in_pool, node, on=number != 1))
 
     def act(self) -> object:
         """Do one of the operations below, in some of the calls."""
@@ -153,10 +164,15 @@ class GroupPeople:
         self._kube.add_pod(
             name,
             namespace=self._namespace,
-            metadata={"labels": {GROUP: group}, "annotations": {**knobs, **marks}},
+            metadata={"labels": self._labels(group), "annotations": {**knobs, **marks}},
             spec=spec if marks else self._claims.with_claim(name, spec),
         )
         return name
+
+    def _labels(self, group: str) -> dict[str, str]:
+        """Return the labels of one more Pod. A few have no version."""
+        version = self._rng.choice(("1", "1", "2", "2", ""))
+        return {GROUP: group, **({VERSION: version} if version else {})}
 
     def _spec(self, group: str, requests: Object) -> Object:
         """Return the spec of one more Pod. A few of each group have no rule."""
@@ -188,14 +204,18 @@ class GroupPeople:
     def relabel(self) -> str:
         """Move a Node to another zone, or to none."""
         node = self._rng.choice(self._cast.nodes)
-        zone = self._rng.choice((*ZONES, None))
+        zone, in_pool = self._rng.choice((*ZONES, None)), self._rng.random() < 0.7
         if self._kube.node(node) is None:
             return "not there"
         self._label(node, zone)
-        return f"{node} {zone}"
+        self._put_in_pool(node, on=in_pool)
+        return f"{node} {zone} {in_pool}"
 
     def _label(self, node: str, zone: str | None) -> None:
         self._kube.annotate(node, {}, labels={ZONE: zone})
+
+    def _put_in_pool(self, node: str, *, on: bool) -> None:
+        self._kube.annotate(node, {}, labels={POOL: "yes" if on else None})
 
     def take_node(self) -> str:
         node = self._rng.choice(self._cast.nodes)
@@ -205,11 +225,13 @@ class GroupPeople:
         return node
 
     def give_nodes(self) -> str:
-        """Bring back the Nodes that are missing."""
+        """Bring back the Nodes that are missing. Pods that were bound there meanwhile are gone."""
         missing = [node for node in self._cast.nodes if self._kube.node(node) is None]
         for node in missing:
+            delete_pods(self._kube, node)
             zone = self._rng.choice(ZONES)
             give_node(self._cast, node, zone=zone)
+            self._put_in_pool(node, on=self._rng.random() < 0.7)
         return " ".join(missing)
 
     def pause_s(self) -> float:
