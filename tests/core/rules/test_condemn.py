@@ -170,10 +170,21 @@ def progressing(core: Core) -> Condition:
 
 def test_the_pods_of_a_scale_in_do_not_widen_the_budget_of_an_update_N12_N6() -> None:
     spec = node_set(3, template=NEWER, strategy=ONE_BY_ONE)
-    rows = [one for ordinal in range(6) for one in a(ordinal)]
-    assert condemned(Core(spec, *rows)) == {
-        "cpu-2": UPDATE, "cpu-3": IN, "cpu-4": IN, "cpu-5": IN,
-    }  # fmt: skip
+    staying = [one for ordinal in range(3) for one in a(ordinal)]
+    leaving = [one for ordinal in (3, 4, 5) for one in a(ordinal, pending_deletion=IN)]
+    assert condemned(Core(spec, *staying, *leaving)) == {"cpu-2": UPDATE}
+
+
+def test_an_update_begins_after_all_pods_of_a_scale_in_are_condemned_N12_N6() -> None:
+    """In seed 1279 the one that was condemned for the update became one of the scale-in, while
+    another one was being condemned for it: none was left.
+    """
+    spec = node_set(3, template=NEWER, strategy=ONE_BY_ONE)
+    staying = [one for ordinal in range(3) for one in a(ordinal)]
+    some = [*a(3), *a(4, pending_deletion=IN), *a(5)]
+    assert condemned(Core(spec, *staying, *some)) == {"cpu-3": IN, "cpu-5": IN}
+    mine = [*a(3, pending_deletion="mine"), *a(4, pending_deletion=IN), *a(5, pending_deletion=IN)]
+    assert condemned(Core(spec, *staying, *mine)) == {"cpu-2": UPDATE}
 
 
 def test_pods_that_stay_after_all_are_replaced_within_the_budget_N9_N12() -> None:

@@ -55,8 +55,16 @@ def _wanted(view: NodeSetView, slots: Sequence[Slot], now: float) -> Causes:
     causes.update(dict.fromkeys(misplaced, "node-mismatch"))
     causes.update(dict.fromkeys(leaving, "scale-in"))
     staying = [slot for slot in slots if causes[slot.name] is None]
-    causes.update(_replaced(view, staying, now))
+    may_begin = all(_is_leaving(slot) for slot in slots if slot.name in leaving)
+    causes.update(_replaced(view, staying, now, may_begin=may_begin))
     return causes
+
+
+def _is_leaving(slot: Slot) -> bool:
+    """Whether the Pod has its annotation, and not for an update."""
+    return cause_of(slot.pod) == "scale-in" or (
+        slot.pod.pending_deletion is not None and cause_of(slot.pod) is None
+    )
 
 
 def _surplus(slots: Sequence[Slot], *, desired: int) -> list[str]:
@@ -89,10 +97,12 @@ def _rank(slot: Slot) -> tuple[object, ...]:
     )
 
 
-def _replaced(view: NodeSetView, slots: Sequence[Slot], now: float) -> Causes:
+def _replaced(view: NodeSetView, slots: Sequence[Slot], now: float, *, may_begin: bool) -> Causes:
     """Return the Pods to replace, within the budget of unavailable ones (N12).
 
-    `slots`: without those that leave for good. A condemned Pod counts as unavailable from the
+    `slots`: without those that leave for good. `may_begin`: all of those are condemned. Before
+    that, one that is condemned for an update could become one of them, while another of them is
+    being condemned: then none would be left. A condemned Pod counts as unavailable from the
     start. One that is of no use costs nothing. One that was to go in a scale-in and stays after all
     is not one of those that the budget was spent on.
     """
@@ -106,7 +116,7 @@ def _replaced(view: NodeSetView, slots: Sequence[Slot], now: float) -> Causes:
     causes: Causes = {}
     for slot in sorted(outdated, key=lambda slot: (cause_of(slot.pod) is None, *_rank(slot))):
         if not _is_replaced(slot) and _costs(slot) and not _is_in_window(spec, slot):
-            if left <= 0:
+            if left <= 0 or not may_begin:
                 continue
             left -= is_available(slot, spec, now=now)
         causes[slot.name] = _reason(spec, slot)
