@@ -288,7 +288,7 @@ def test_a_pod_about_to_be_bound_follows_the_labels_of_other_nodes_P8() -> None:
 
 
 def test_pods_that_differ_in_a_label_read_from_now_on_need_no_turn_P8() -> None:
-    """Simulator, seed 9484163: the second Pod waited its turn until the next change of the first."""
+    """Simulator, seed 9484163: the second Pod waited until the next change of the first."""
     first, second = (
         replace(ruled(name, SPREAD), labels=(("app", "web"), ("tier", name)))
         for name in ("p1", "p2")
