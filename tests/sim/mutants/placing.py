@@ -56,7 +56,7 @@ MUTANTS = (
     ),
     _mutant(
         "a label that is read from now on changes no turn", NEIGHBOURS,
-        "            concerned.update(self.heads())  # equal Pods may differ now: turns change\n", "",
+        "            concerned.update(self.heads())  # equal", "            # equal",
         "The simulator's seed 9484163: a Pod waited its turn behind one that was not its like.",
     ),
 )  # fmt: skip
