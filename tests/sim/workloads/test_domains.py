@@ -12,7 +12,7 @@ from sunk_sync.kube.decode.wire_pods import WirePodSpec
 from tests.kit.build import OFFER, Core, node, pod, room, running
 from tests.sim import words
 from tests.sim.words import Object
-from tests.sim.workloads.domains import HOSTNAME, ZONE, Scene, Seen, why_not
+from tests.sim.workloads.domains import HOSTNAME, REQUIRED, ZONE, Scene, Seen, why_not
 from tests.sim.workloads.groups import GROUP, POOL, RULES, VERSION
 from tests.sim.workloads.people import pod_spec
 
@@ -27,9 +27,34 @@ def labels_of_node(rng: random.Random, name: str) -> dict[str, str]:
     return {key: value for key, value in given.items() if value}
 
 
+def any_rules(rng: random.Random, groups: list[str]) -> Object:
+    """Return several rules of each kind, or none."""
+    keys = (HOSTNAME, ZONE, POOL)
+
+    def term() -> Object:
+        labels = {GROUP: rng.choice(groups), **({VERSION: "1"} if rng.random() < 0.3 else {})}
+        return {"topologyKey": rng.choice(keys), "labelSelector": {"matchLabels": labels}}
+
+    spreads = [
+        {
+            **term(),
+            "topologyKey": key,
+            "maxSkew": rng.choice((1, 2)),
+            "whenUnsatisfiable": "DoNotSchedule",
+            "minDomains": rng.choice((1, 2, 3)),
+        }
+        for key in rng.sample(keys, rng.choice((0, 0, 1, 2)))
+    ]
+    affinity = {
+        kind: {REQUIRED: [term() for _ in range(rng.choice((0, 0, 1, 2)))]}
+        for kind in ("podAffinity", "podAntiAffinity")
+    }
+    return {"topologySpreadConstraints": spreads, "affinity": affinity}
+
+
 def wire_pod(rng: random.Random, name: str, groups: list[str], *, at: str = "") -> Object:
     group = rng.choice(groups)
-    rules = RULES[group] if rng.random() < 0.8 else {}
+    rules = RULES[group] if rng.random() < 0.5 else any_rules(rng, groups)
     spec: Object = {**pod_spec(), **rules, **({"nodeName": at} if at else {})}
     labels = {GROUP: group, **({VERSION: rng.choice("12")} if rng.random() < 0.8 else {})}
     metadata: Object = {"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}"}
