@@ -135,6 +135,7 @@ class Neighbours:
             self.rebuild()
             places = [place for key in keys for place in self._places.get(key, ())]
             concerned = {one for place in places for one in self._concerned(place.kind)}
+            concerned.update(self.heads())  # equal Pods may differ now: turns change
         else:
             concerned = {one for key in keys for one in self.refresh(key)}
         if before is not None and (after is None or after.uid != before.uid):

@@ -285,3 +285,16 @@ def test_a_pod_about_to_be_bound_follows_the_labels_of_other_nodes_P8() -> None:
     assert isinstance(row, Node)
     core.see(replace(row, offer=replace(row.offer, labels=((HOSTNAME, "kn1"), (ZONE, "b")))))
     assert core.cancels(new) == [("8", True)]
+
+
+def test_pods_that_differ_in_a_label_read_from_now_on_need_no_turn_P8() -> None:
+    """Simulator, seed 9484163: the second Pod waited until the next change of the first."""
+    first, second = (
+        replace(ruled(name, SPREAD), labels=(("app", "web"), ("tier", name)))
+        for name in ("p1", "p2")
+    )
+    core = cluster(first, second, job(first))
+    assert core.submission(second) is None
+    reader = PodRules(apart=(PodTerm(HOSTNAME, (Requirement("tier", "In", ("none",)),)),))
+    core.see(ruled("p3", reader, "db"))
+    assert core.submission(second)

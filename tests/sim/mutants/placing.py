@@ -54,4 +54,9 @@ MUTANTS = (
         "{*self._lists.unplaced, *following, *arriving}", "{*self._lists.unplaced, *following}",
         "A Node changed its zone while a placeholder was in its prolog.",
     ),
+    _mutant(
+        "a label that is read from now on changes no turn", NEIGHBOURS,
+        "            concerned.update(self.heads())  # equal", "            # equal",
+        "The simulator's seed 9484163: a Pod waited its turn behind one that was not its like.",
+    ),
 )  # fmt: skip
