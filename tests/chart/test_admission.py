@@ -15,7 +15,7 @@ from sunk_sync.core.translate.job_spec import Invalid, describe
 from sunk_sync.kube.decode.source_decoder import PODS
 from sunk_sync.service.wiring import configuration_of
 from tests.chart.admission_pods import CASES, SCHEDULER, VALUES, Case
-from tests.chart.helm import Helm, Object, of_kind, the
+from tests.chart.helm import Helm, Object, Values, of_kind
 from tests.chart.loading import loaded
 from tests.real.testbed import KubeServer
 from tests.real.testbed.rest import RestError
@@ -37,6 +37,12 @@ def put(kube: KubeServer, objects: list[Object], folder: Path) -> None:
     assert len(ours) == len(KINDS) * len(POLICIES)
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": ours}))
     kube.kubectl("apply", "--validate=strict", "-f", file)
+
+
+def pods_policy(helm: Helm, values: Values) -> Object:
+    """Return the policy for new Pods and their annotations."""
+    found = of_kind(helm.objects(values), KINDS[0])
+    return next(one for one in found if one["metadata"]["name"] == POLICIES[0])
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +166,7 @@ def test_the_policy_has_no_mistake_of_types(kube: KubeServer, ruled: Configurati
 
 
 def test_open_to_all_checks_forms_alone(helm: Helm) -> None:
-    policy = the(helm.objects({"scheduler": {"openToAll": True}}), KINDS[0])
+    policy = pods_policy(helm, {"scheduler": {"openToAll": True}})
     text = json.dumps(policy)
     assert "/user-id: allowed is" in text
     assert "--user-policy" not in text
@@ -198,7 +204,7 @@ def test_grace_is_checked_only_against_a_known_kill_wait_P3(
     helm: Helm, settings: Any, limit: str | None
 ) -> None:
     """sunk-sync may read another KillWait from Slurm than the default."""
-    policy = the(helm.objects({"settings": settings}), KINDS[0])
+    policy = pods_policy(helm, {"settings": settings})
     (found,) = [
         one["expression"]
         for one in policy["spec"]["validations"]
