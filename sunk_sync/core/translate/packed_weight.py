@@ -45,6 +45,12 @@ def own_weight(weight: int) -> int | None:
     return own if sign == _SIGN and step <= _STEPS[EMPTY] and own <= OWN_MAX else None
 
 
+def unpacked(weight: int) -> int:
+    """Return the own weight of a node with this weight, packed or not."""
+    own = own_weight(weight)
+    return weight if own is None else own
+
+
 def is_empty(packed: int) -> bool:
     """Whether a packed weight is that of an empty node."""
     return packed % _OWN // _STEP == _STEPS[EMPTY]

@@ -28,7 +28,7 @@ from sunk_sync.core.translate.node_states import (
     is_our_reason,
     is_ours,
 )
-from sunk_sync.core.translate.packed_weight import own_weight
+from sunk_sync.core.translate.packed_weight import unpacked
 
 
 class NodeUpdate(Struct, frozen=True, kw_only=True):
@@ -148,8 +148,7 @@ def _weight(action: SetWeight, node: SlurmNode) -> NodeUpdate | Forbidden | None
     """A weight that somebody has just set is the new own one, which must not be lost (W3)."""
     if node.weight == action.weight:
         return None
-    packed = own_weight(node.weight)
-    own = node.weight if packed is None else packed
+    own = unpacked(node.weight)
     if action.own not in (None, own):
         return Forbidden(f"somebody else set its weight to {own}")
     return NodeUpdate(weight=action.weight)

@@ -14,6 +14,7 @@ from sunk_sync.core.translate.packed_weight import (
     is_empty,
     own_weight,
     packed_weight,
+    unpacked,
 )
 from sunk_sync.core.views.host import Host
 
@@ -27,9 +28,8 @@ def weight(host: Host, configuration: Configuration, *_: object) -> Ruling:
     slurm_node = host.slurm_node
     if slurm_node is None or is_frozen(slurm_node.state):
         return QUIET
-    packed = own_weight(slurm_node.weight)
     given = host.wish.weight if host.wish is not None and host.node is not None else None
-    own = given if given is not None else slurm_node.weight if packed is None else packed
+    own = unpacked(slurm_node.weight) if given is None else given
     if host.node is None and not _was_ours(host, configuration):
         return QUIET
     if configuration.pack == "off" or host.node is None or own > OWN_MAX:
@@ -37,6 +37,7 @@ def weight(host: Host, configuration: Configuration, *_: object) -> Ruling:
     if slurm_node.fill is None:
         return QUIET
     wanted = packed_weight(own, slurm_node.fill)
+    packed = own_weight(slurm_node.weight)
     if wanted == slurm_node.weight or (packed == own and _takes_no_job(slurm_node)):
         return QUIET
     because = f"packing: {FILL_WORDS[slurm_node.fill]}, of its own weight {own}"
