@@ -159,3 +159,14 @@ traces-sample: {{ $.Values.traces.sample }}
 {{- end -}}
 {{- end -}}
 {{- end }}
+
+{{- /* Of an admission policy: it concerns only Pods of watched namespaces. */}}
+{{- define "sunk-sync.onlyWatchedNamespaces" -}}
+{{- if ne (include "sunk-sync.watchNamespaces" .) "*" -}}
+namespaceSelector:
+  matchExpressions:
+    - key: kubernetes.io/metadata.name
+      operator: In
+      values: [{{ include "sunk-sync.watchNamespaces" . | replace "," ", " }}]
+{{- end }}
+{{- end }}
