@@ -279,7 +279,7 @@ PACKING: dict[str, tuple[object, str, object, set[str]]] = {
         weight, "_takes_no_job", lambda row: row.fill == EMPTY, {"weight"},
     ),
     "a packed weight stays without --pack (W4)": (
-        weight, "own_weight", lambda _: None, {"weight", "rest", "own"},
+        weight, "unpacked", lambda packed: packed, {"weight", "rest", "own"},
     ),
     "weights are packed without --pack (W2)": (
         weight, "_unpacked", lambda host, own, **_: _packed(host, own), {"packed"},
