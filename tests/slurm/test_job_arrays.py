@@ -70,6 +70,7 @@ async def test_an_array_has_at_most_64_tasks() -> None:
         desired("u9", description=JobDescription(cpus=3)),
         desired("u9", excluded=("n1",)),
         desired("u9", volume_claims=("data-u9",)),
+        desired("u9", alone=True),
         desired("u9", identity=replace(identity_of("u9"), digest="d2")),
         desired("u9", "external"),
         desired("u9", "allocation"),

@@ -181,6 +181,9 @@ class SubmitJob(Struct, frozen=True, gc=False, kw_only=True):
     volume_claims: tuple[str, ...] = ()
     """The claims of the Pods. Where a claim has its volume is known later: the tasks of an array
     have the same claims."""
+    alone: bool = False
+    """Not in an array: other Pods keep these Pods away from some hosts, and all tasks of an array
+    share their exclusions."""
 
 
 class CancelJob(Struct, frozen=True, gc=False, kw_only=True):

@@ -123,6 +123,8 @@ class CandidateHosts(Struct, frozen=True, gc=False):
     """The feasible hosts, if sunk-sync gave up a job of the workload on some host (P32)."""
     in_turn: bool = True
     """No other Pod that it may not stand beside is being placed just now (P8)."""
+    ruled: bool = False
+    """They depend on where other Pods stand (P8)."""
 
 
 class Submission(Struct, frozen=True, gc=False):

@@ -24,7 +24,9 @@ class ListedJobs:
         for row in filter(None, map(rows.get, updates.take_due(listed_s))):
             for key in self._index.keys_of_job(row.job_id) if is_waiting(row) else ():
                 pods = tuple(self._index.pods.get(key, NO_PODS).values())
-                if pods and updates.compare(row, self._all.reach(key, pods)):
+                if not pods:
+                    continue
+                if updates.compare(row, self._all.reach_of_waiting(row, key=key, pods=pods)):
                     keys.append(key)
         return keys
 

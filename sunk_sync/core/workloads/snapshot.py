@@ -243,7 +243,7 @@ class WorkloadSnapshots:
         ruled = self._neighbours.is_ruled(key) or self._volumes.is_user(members.pods)
         if edited or given_up or ruled:
             self._lists.following[key] = None
-            reach = self._all.reach(key, members.pods)
+            reach = self._all.reach_of_waiting(job, key=key, pods=members.pods)
             wanted = reach if edited or not reach.unfit else None
         if wanted is None:
             return NO_CANDIDATES
@@ -266,6 +266,7 @@ class WorkloadSnapshots:
             external=reach.external,
             fit=reach.fit if given_up else (),
             in_turn=in_turn,
+            ruled=self._neighbours.is_ruled(key),
         )
 
     def _is_crowded(self, key: str) -> bool:

@@ -98,9 +98,20 @@ class Workloads:
 
     def reach(self, key: str, pods: Sequence[Pod]) -> Reach:
         """Return the hosts for these Pods of a workload, beside the Pods of others (P8)."""
+        return self._fenced(pods, self.fences(key, pods))
+
+    def reach_of_waiting(self, job: Job, *, key: str, pods: Sequence[Pod]) -> Reach:
+        """Return the hosts for a job that waits.
+
+        Slurm changes the exclusions of an array for all its waiting tasks at once. So they name
+        only what keeps every task away: never the Pods of others, which may matter to one task.
+        """
+        is_task = "_" in job.job_id
+        return self._fenced(pods, self._volume_fences(pods) if is_task else self.fences(key, pods))
+
+    def _fenced(self, pods: Sequence[Pod], fences: Fences) -> Reach:
         specs = [pod.spec for pod in pods]
         reach = self.feasible_hosts.reach_of_all(specs)
-        fences = self.fences(key, pods)
         return self.feasible_hosts.fenced(reach, fences, specs=specs) if fences else reach
 
     def reasons_of(self, key: str, pods: Sequence[Pod]) -> Mapping[str, Reasons]:
@@ -111,7 +122,10 @@ class Workloads:
     def fences(self, key: str, pods: Sequence[Pod]) -> Fences:
         """Return what closes hosts to these Pods: the Pods of others, and volumes (P8)."""
         beside = self.neighbours.fences(key) if self.neighbours.active else ()
-        return (*beside, *self.volumes.fences(pods)) if self.volumes.active else beside
+        return (*beside, *self._volume_fences(pods))
+
+    def _volume_fences(self, pods: Sequence[Pod]) -> Fences:
+        return self.volumes.fences(pods) if self.volumes.active else ()
 
     def watches(self, job: Job) -> bool:
         """Whether sunk-sync watches the namespace of the job's Pods, which is in the job's name."""

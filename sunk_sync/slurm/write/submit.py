@@ -270,7 +270,7 @@ def _age(placed: tuple[int, SubmitJob]) -> tuple[int, str]:
 def _family(desired: SubmitJob) -> object:
     """Return a key that is equal for jobs that one array can replace; None: only a single job."""
     identity = desired.identity
-    alone = PLACEHOLDERS[desired.kind].as_array is None
+    alone = desired.alone or PLACEHOLDERS[desired.kind].as_array is None
     if alone or len(identity.pods) != 1 or desired.description.slurm_nodes != 1:
         return None
     # An array's name shows the namespace of all its Pods, which decides their absence (P21).

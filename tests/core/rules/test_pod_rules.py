@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.actions import SubmitJob
+from sunk_sync.core.model.actions import SubmitJob, UpdateJob
 from sunk_sync.core.model.facts import Node, Pod, Row, SubmitRefused
 from sunk_sync.core.model.pod_spec import (
     HostPort,
@@ -207,10 +207,30 @@ def test_a_waiting_job_follows_its_neighbours_at_once_P7_P8() -> None:
     core.see(waits)
     assert not core.workload_wants(new, SubmitJob)
     core.see(deleted("pods", there))
-    (update,) = [
-        want for want in core.workload_wants(new) if want.__class__.__name__ == "UpdateJob"
-    ]
+    (update,) = core.workload_wants(new, UpdateJob)
     assert update.excluded == ()
+
+
+@pytest.mark.parametrize(("app", "alone"), [("web", True), ("db", False)])
+def test_a_pod_that_others_keep_away_is_submitted_alone_P8(app: str, alone: bool) -> None:
+    """All tasks of an array share their exclusions."""
+    there, new = bound("p1", APART, "kn1"), ruled("p2", PodRules(), app)
+    core = cluster(there, running(there, job_id="1"), new)
+    assert core.submission(new).alone is alone
+
+
+@pytest.mark.parametrize(("job_id", "updated"), [("8", True), ("8_0", False)])
+def test_a_rule_that_comes_later_changes_no_exclusions_of_an_array_P7_P8(
+    job_id: str, updated: bool
+) -> None:
+    """Its tasks may differ in their labels. One on a host that the rule closes is given back."""
+    there, new = bound("p1", APART, "kn1"), ruled("p2", PodRules())
+    core = cluster(new)
+    its = replace(job(new, job_id=job_id), identity=core.submission(new).identity)
+    core.see(its, there, running(there, job_id="1"))
+    assert bool(core.workload_wants(new, UpdateJob)) is updated
+    core.see(replace(its, state=frozenset({"RUNNING"}), slurm_nodes=("n1",)))
+    assert core.cancels(new) == [(job_id, True)]
 
 
 def test_the_labels_of_a_node_change_P8() -> None:

@@ -43,8 +43,8 @@ MUTANTS = (
     ),
     _mutant(
         "volumes do not limit the hosts", "core/workloads/workloads.py",
-        "        return (*beside, *self.volumes.fences(pods)) if self.volumes.active else beside",
-        "        return beside",
+        "        return self.volumes.fences(pods) if self.volumes.active else ()",
+        "        return ()",
         "The Pod was bound to a host that its volume cannot reach.",
     ),
     _mutant(

@@ -143,6 +143,7 @@ def _submission(
         created_s=max(pod.created_s for pod in pods),
         specs=tuple(dict.fromkeys(pod.spec for pod in pods)),
         volume_claims=tuple(sorted({claim for pod in pods for claim in pod.volume_claims})),
+        alone=workload.hosts.ruled,
     )
 
 
