@@ -61,7 +61,13 @@ def is_ruled(pod: Object) -> bool:
 
 
 def has_same_rules(one: Object, other: Object) -> bool:
-    return _rules(one) == _rules(other)
+    """Whether the rules of both Pods read the same Pods."""
+    return _rules_with_labels(one) == _rules_with_labels(other)
+
+
+def _rules_with_labels(pod: Object) -> Sequence[tuple[Object, Labels]]:
+    """Return each rule with the labels that it wants, by `matchLabelKeys` those of the Pod."""
+    return [(rule, _wanted(rule, pod)) for rule in _rules(pod)]
 
 
 def mind_each_other(one: Object, other: Object) -> bool:
@@ -185,7 +191,7 @@ def _spread(pod: Object, node_name: str, scene: Scene) -> Iterator[str]:
         if values and not any(
             _keeps(pod, rule, value=str(one), tally=(least, most)) for one in values
         ):
-            bounds = {one: (least[one], most[one]) for one in sorted(most)}
+            bounds = {one: (least.get(one, 0), most[one]) for one in sorted(most)}
             yield f"spread by {key} within {rule['maxSkew']}: {node_name} although {bounds}"
 
 
