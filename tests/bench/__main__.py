@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from tests.bench import page
+from tests.bench.apart import apart
 from tests.bench.arrays import arrays
 from tests.bench.burst import burst
 from tests.bench.cancelled import cancelled
@@ -35,7 +36,7 @@ from tests.real.testbed import BedError, RestError
 ALL: Sequence[Bench] = (
     event, everything, fitness, scale, cordon, mirror, burst, many, life, pods, script, flood,
     arrays, cancelled, waiting, quiet, replicas, nodesets, fleet, slurm_metrics,
-    watched, packing,
+    watched, packing, apart,
 )  # fmt: skip
 BENCHES: Mapping[str, Bench] = {bench.__name__: bench for bench in ALL}
 

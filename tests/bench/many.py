@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -31,6 +32,8 @@ STARTS = 5
 RSS_MAX_MIB = 300.0
 
 Counts = tuple[int, int]
+Which = TypeVar("Which")
+"""What tells the cores apart that are compared."""
 Make = Callable[[PodCore, int, bool], Row]
 """Makes the event of object `number`: the change, or its reverse."""
 
@@ -40,7 +43,7 @@ def many() -> Iterator[Figure]:
     cores = {counts: PodCore(*counts) for counts in (FEW, MANY)}
     with gc_pauses.in_pieces():  # as the service runs
         for what, (objects, make) in KINDS.items():
-            cost_us = _costs_us(cores, objects, make)
+            cost_us = costs_us(cores, objects, make)
             yield Figure(f"{what}, {MANY[0]:,} wait", cost_us[MANY], "µs", LIMIT_US)
             more_us = cost_us[MANY] - cost_us[FEW]
             yield Figure(f"{what}, more than among {FEW[0]:,}", more_us, "µs", GROWTH_MAX_US)
@@ -59,13 +62,13 @@ def _start(waiting: int, bound: int) -> tuple[float, float]:
     return spent_s, peak_mib
 
 
-def _costs_us(cores: Mapping[Counts, PodCore], objects: str, make: Make) -> dict[Counts, float]:
+def costs_us(cores: Mapping[Which, PodCore], objects: str, make: Make) -> dict[Which, float]:
     """Return the best round of the more expensive direction; measured in turns."""
-    rounds: dict[Counts, list[float]] = {counts: [] for counts in cores}
+    rounds: dict[Which, list[float]] = {which: [] for which in cores}
     for turn in range(ROUNDS):
-        for counts, core in cores.items():
-            rounds[counts].append(_round_us(core, objects, make, turn=turn))
-    return {counts: max(min(spent[::2]), min(spent[1::2])) for counts, spent in rounds.items()}
+        for which, core in cores.items():
+            rounds[which].append(_round_us(core, objects, make, turn=turn))
+    return {which: max(min(spent[::2]), min(spent[1::2])) for which, spent in rounds.items()}
 
 
 def _round_us(core: PodCore, objects: str, make: Make, *, turn: int) -> float:

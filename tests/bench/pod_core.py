@@ -7,7 +7,7 @@ MiB.
 import itertools
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from sunk_sync.core.model.config import Configuration
@@ -56,7 +56,7 @@ class PodCore(Core):
         self._list("slurmd_pods", map(self.slurmd_pod, hosts))
         self._list("slurm_nodes", map(self.slurm_node, hosts))
         self._list("pods", map(self.pod, pods))
-        self._list("jobs", map(self.job, pods))
+        self._list("jobs", self.jobs())
         self.settle()
 
     def _list(self, source: Source, rows: Iterable[Row]) -> None:
@@ -94,6 +94,9 @@ class PodCore(Core):
             job_id=self._job_id(number) if is_bound else "",
             spec=SPEC,
         )
+
+    def jobs(self) -> Iterator[Job]:
+        return map(self.job, range(self.waiting + self.bound))
 
     def job(self, number: int) -> Job:
         """Return the job of a Pod, a task of an array."""

@@ -26,6 +26,7 @@ FOLDER = "/etc/slurm/sunk-sync"
 QUICK = "SchedulerParameters=batch_sched_delay=0,default_queue_depth=10000"
 EPILOG = f"EpilogSlurmctld={FOLDER}/sunk-sync-epilog.sh"
 GATE_LINES = (f"PrologSlurmctld={FOLDER}/sunk-sync-prolog.sh", EPILOG)
+HOSTNAME = "kubernetes.io/hostname"
 OURS = "default-slurm"
 """Scheduler name."""
 
@@ -43,9 +44,14 @@ class PodSite(Site):
     def new_names(self, count: int, scheduler: str) -> list[str]:
         return [f"{scheduler}-{next(self._numbers)}" for _ in range(count)]
 
-    def create(self, names: Sequence[str], *, scheduler: str) -> float:
-        """Create Pods, many at once; return the time before the first POST."""
+    def create(self, names: Sequence[str], *, scheduler: str, apart: str = "") -> float:
+        """Create Pods, many at once; return the time before the first POST.
+
+        `apart`: a label of these Pods; no two of them may run on one Node.
+        """
         pods = [workload(name, scheduler) for name in names]
+        if apart:
+            pods = [apart_from(pod, group=apart) for pod in pods]
         begun_s = time.monotonic()
         if len(pods) > 1:
             self.bed.kube.create(*pods)
@@ -97,6 +103,15 @@ def workload(name: str, scheduler: str) -> Object:
     containers = [kube_objects.CONTAINER | {"resources": resources}]
     spec = {"schedulerName": scheduler, "containers": containers}
     return kube_objects.pod(name, spec=spec | {"terminationGracePeriodSeconds": 1})
+
+
+def apart_from(pod: Object, *, group: str) -> Object:
+    """Give the Pod required anti-affinity by hostname against its group."""
+    labels = {"bench": group}
+    term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": labels}}
+    affinity = {"podAntiAffinity": {kube_objects.REQUIRED: [term]}}
+    metadata, spec = pod["metadata"] | {"labels": labels}, pod["spec"] | {"affinity": affinity}
+    return pod | {"metadata": metadata, "spec": spec}
 
 
 @contextmanager

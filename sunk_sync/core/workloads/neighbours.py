@@ -305,7 +305,8 @@ class Neighbours:
     def heads(self) -> list[str]:
         """Return the workloads without a job whose turn it may be."""
         lines = [line for kind, line in self._lines.items() if kind in line.rivals]
-        heads = [key for line in lines for _, _, key in line.waiting[:HEADS]]
+        free = [line for line in lines if not line.pending]
+        heads = [key for line in free for _, _, key in line.waiting[:HEADS]]
         return [*heads, *[key for line in lines for key in line.aside]]
 
     def arriving(self) -> set[str]:
