@@ -63,11 +63,11 @@ class Reader(NewsLog):
         assert await self.poll.poll() is None
         whole = any(isinstance(one, ListingStarted) for one in self.news)
         assert isinstance(self.news[-1], ListingEnded if whole else Confirmed)
-        if whole:
-            self.known.clear()
         for news in self.news:
             if isinstance(news, Deleted):
                 del self.known[news.name]
+            elif isinstance(news, ListingStarted):
+                self.known.clear()
         self.known |= self.jobs()
         return dict(self.known)
 

@@ -87,6 +87,36 @@ async def test_after_a_restart_of_slurmctld_two_complete_listings_are_reported_P
     assert kinds == [ListingEnded, ListingEnded, Confirmed]
 
 
+async def test_a_lost_job_is_reported_before_the_other_records_are_read_P30() -> None:
+    """In seed 9493511 a Pod was bound to it while the other reads took three seconds."""
+    told: list[str] = []
+
+    class Slow(SlurmJobs):
+        """The answer about job 2 comes last."""
+
+        async def read_records(
+            self, call: SlurmCall, key: str, take: Take
+        ) -> SlurmResponse | SlurmError:
+            if call.path == "job/2" and self.counting == 2:
+                await until(lambda: bool(reader.news))
+                told.extend(one.name for one in reader.news if isinstance(one, Deleted))
+            return await super().read_records(call, key, take)
+
+    slurm = Slow()
+    for number in ("u1", "u2"):
+        slurm.start(slurm.add(identity_of(number)), "n1")
+    reader = await reader_of(slurm)
+    slurm.counting, slurm.now_s = 2, slurm.now_s + 5
+
+    def lose_the_first(line: str) -> None:
+        if line == "GET job/1":
+            slurm.records.pop(1, None)
+
+    slurm.before = lose_the_first
+    await reader.look()
+    assert told == ["1"]
+
+
 async def test_a_complete_listing_is_reported_every_ten_seconds_and_changes_in_between() -> None:
     slurm = SlurmJobs()
     records = [slurm.add(identity_of(f"u{i}")) for i in range(3)]

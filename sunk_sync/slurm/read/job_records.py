@@ -1,7 +1,7 @@
 """Turn the states of all jobs into jobs of sunk-sync: read records that are new or have changed.
 
-Report at once where a job runs, or that it runs there no more: the rest may take seconds. Without a
-needed record the listing is not complete, so that nothing is concluded from it.
+Report at once where a job runs, that it runs there no more, or that it is gone: the rest may take
+seconds. Without a needed record the listing is not complete, so that nothing is concluded from it.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Final
 import anyio
 from msgspec.structs import replace
 
-from sunk_sync.core.model.facts import Job, Observed, Tell
+from sunk_sync.core.model.facts import Deleted, Job, Observed, Tell
 from sunk_sync.core.translate.job_states import LIVE, is_live
 from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.api.client import Slurm
@@ -177,9 +177,15 @@ class JobReading:
         why = await why_no_record(self._client, asked, number=number) if number else asked
         if why is None:
             self._gone.add(number)
+            await self._tell_gone(number)
         else:
             what = f"job {number}" if number else "all jobs"
             self.failure = replace(why, text=f"{what}: {why.text}")
+
+    async def _tell_gone(self, number: str) -> None:
+        """Slurm may have lost a job that was reported: no Pod must be bound to it meanwhile."""
+        if self._early is not None and self._early.reported.pop(number, None) is not None:
+            await self._early.tell([Deleted("jobs", "", number, "", self._asked_s)])
 
     async def _take(self, records: Sequence[bytes], asked_s: float) -> SlurmError | None:
         for one in records:
