@@ -31,6 +31,7 @@ from sunk_sync.core.workloads import edges as workload_module
 from sunk_sync.core.workloads import snapshot
 from sunk_sync.core.workloads.edges import WorkloadEdges
 from sunk_sync.core.workloads.neighbours import Neighbours
+from sunk_sync.core.workloads.volume_limits import VolumeLimits
 from tests.core import rare_edges
 from tests.core.checks import HistoryError
 from tests.core.graph import test_graph
@@ -199,6 +200,22 @@ def test_a_pod_bound_beside_one_that_a_rule_forbids_is_noticed_P8(
 def test_a_place_that_concerns_nobody_is_noticed_P8(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Neighbours, "_concerned", lambda _self, _kind: iter(()))
     assert first_failure((RuledHistory,)) in ("oracle", "exclusions")
+
+
+@pytest.mark.parametrize(
+    ("name", "instead", "check"),
+    [
+        ("fences", lambda *_: iter(()), "limit"),
+        ("are_short", lambda *_: False, "oracle"),
+        ("nodes_of", lambda *_: set(), "oracle"),
+    ],
+    ids=["too many volumes on a Node", "room that concerns nobody", "a job that takes no room"],
+)
+def test_a_broken_limit_of_volumes_is_noticed_P8(
+    monkeypatch: pytest.MonkeyPatch, name: str, instead: object, check: str
+) -> None:
+    monkeypatch.setattr(VolumeLimits, name, instead)
+    assert first_failure((VolumeHistory,)) == check
 
 
 @pytest.mark.parametrize("name", [name for name in WORKLOAD_NAMES if name not in SCRIPTED])

@@ -9,10 +9,10 @@ from sunk_sync.core.model.facts import Node, Pod, SlurmdPod
 from sunk_sync.core.model.pod_spec import Offer, PodRules, PodSpec, PodTerm, Requirement
 from sunk_sync.core.model.verdict import Decision
 from sunk_sync.core.model.volume_actions import ReserveVolume, SelectNode, UnselectNode
-from sunk_sync.core.model.volumes import StorageClass, Volume, VolumeClaim
+from sunk_sync.core.model.volumes import CsiNode, StorageClass, Volume, VolumeClaim
 from sunk_sync.core.translate.fences import holds
 from tests.core.checks import HistoryError, ReadSet
-from tests.core.volume_world import HOSTNAME, VolumeWorld, on
+from tests.core.volume_world import DRIVER, HOSTNAME, VolumeWorld, on
 from tests.core.workload_history import WorkloadHistory
 from tests.core.workload_reads import WorkloadReads
 from tests.core.workload_world import NAMESPACE
@@ -55,13 +55,14 @@ class VolumeHistory(WorkloadHistory):
 
     def _prepare(self) -> None:
         self.apart = self.rng.random() < 0.5
-        self.world.put_class(StorageClass(name="made", uid="c1", waits=True, provisions=True))
+        self.world.put_class(StorageClass(name="made", uid="c1", waits=True, provisioner=DRIVER))
         self.world.put_class(StorageClass(name="local", uid="c2", waits=True))
         self.world.put_class(StorageClass(name="at-once", uid="c3"))
         for name in NAMES:
             self._change_claim(name)
         for number in "123":
             self._change_volume(f"v{number}")
+            self._change_limit(number)
         super()._prepare()
         self.weights[self._change_volumes] = 4
         self.weights[self._change_policy] = 0
@@ -93,7 +94,9 @@ class VolumeHistory(WorkloadHistory):
 
     def _change_volumes(self) -> None:
         rng, world = self.rng, self.world
-        match rng.randrange(8):
+        match rng.randrange(9):
+            case 8:
+                self._change_limit(rng.choice("123"))
             case 0 | 1:
                 self._change_claim(rng.choice(NAMES))
             case 2:
@@ -143,6 +146,14 @@ class VolumeHistory(WorkloadHistory):
         terms = self.rng.choice((None, None, on("k1"), on("k2")))
         self.world.put_class(replace(row, terms=terms))
 
+    def _change_limit(self, number: str) -> None:
+        row = CsiNode(
+            name=f"k{number}", uid=f"u-csi-{number}",
+            limits=self.rng.choice(((), ((DRIVER, 1),), ((DRIVER, 1),), ((DRIVER, 2),))),
+        )  # fmt: skip
+        self._note("limit", row)
+        self.world.put_csi_node(row)
+
     # Promises
 
     def _check(self, decision: Decision) -> None:
@@ -171,6 +182,27 @@ class VolumeHistory(WorkloadHistory):
                 raise HistoryError(f"volume: {bind} although {claim} has no volume")
             if not holds(volume.terms, self.graph.nodes.entries[bind.node_name].row):
                 raise HistoryError(f"volume: {bind} does not reach {volume}")
+        self._check_room(bind, pod)
+
+    def _check_room(self, bind: Bind, pod: Pod) -> None:
+        """The Node attaches no more volumes than it may."""
+        tables = self.graph.sources.tables
+        there = [one for one in self.graph.pods.rows() if one.node_name == bind.node_name]
+        paths = {
+            f"{NAMESPACE}/{name}"
+            for one in (*there, pod)
+            if not one.ended
+            for name in one.volume_claims
+        }
+        claims = filter(None, map(tables["volume_claims"].get, paths))
+        volumes = filter(None, (tables["volumes"].get(claim.volume) for claim in claims))
+        attached = [one for one in volumes if one.driver]
+        row = tables["csi_nodes"].get(bind.node_name)
+        most = dict(row.limits).get(DRIVER) if row is not None else None
+        mine = {f"{NAMESPACE}/{name}" for name in pod.volume_claims}
+        own = [one for one in attached if one.claim in mine]
+        if own and most is not None and len(attached) > most:
+            raise HistoryError(f"limit: {bind} although {attached} of {most}")
 
     def _check_reserved(self, reserve: ReserveVolume) -> None:
         volume = self.graph.sources.tables["volumes"].get(reserve.reference.name)

@@ -22,10 +22,13 @@ from sunk_sync.core.model.volume_actions import (
     SelectNode,
     UnselectNode,
 )
-from sunk_sync.core.model.volumes import ProvisionerSaid, StorageClass, Volume, VolumeClaim
+from sunk_sync.core.model.volumes import CsiNode, ProvisionerSaid, StorageClass, Volume, VolumeClaim
 from tests.core.workload_world import NAMESPACE, WorkloadWorld
 
 HOSTNAME = "kubernetes.io/hostname"
+
+
+DRIVER = "example.com/disk"
 
 
 def on(node_name: str) -> tuple[Term, ...]:
@@ -40,6 +43,7 @@ class VolumeWorld(WorkloadWorld):
         self.claims: dict[str, VolumeClaim] = {}
         self.volumes: dict[str, Volume] = {}
         self.classes: dict[str, StorageClass] = {}
+        self.csi_nodes: dict[str, CsiNode] = {}
         self.made = 0
 
     def put_claim(self, row: VolumeClaim) -> None:
@@ -64,6 +68,10 @@ class VolumeWorld(WorkloadWorld):
         self.classes[row.name] = row
         self._changed("storage_classes", row)
 
+    def put_csi_node(self, row: CsiNode) -> None:
+        self.csi_nodes[row.name] = row
+        self._changed("csi_nodes", row)
+
     def rows(self, source: Source) -> Iterable[Row]:
         match source:
             case "volume_claims":
@@ -72,6 +80,8 @@ class VolumeWorld(WorkloadWorld):
                 return self.volumes.values()
             case "storage_classes":
                 return self.classes.values()
+            case "csi_nodes":
+                return self.csi_nodes.values()
             case _:
                 return super().rows(source)
 
@@ -97,7 +107,7 @@ class VolumeWorld(WorkloadWorld):
         name, path = f"made-{self.made}", f"{NAMESPACE}/{claim.name}"
         self.put_volume(Volume(
             name=name, uid=f"u-{name}", storage_class="made", size=10, terms=terms,
-            claim=path, claim_uid=claim.uid,
+            claim=path, claim_uid=claim.uid, driver=DRIVER, handle=name,
         ))  # fmt: skip
 
     # Writes

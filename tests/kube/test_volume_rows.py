@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from sunk_sync.core.model.pod_spec import Requirement, Term
-from sunk_sync.core.model.volumes import StorageClass, Volume, VolumeClaim
+from sunk_sync.core.model.volumes import CsiNode, StorageClass, Volume, VolumeClaim
 from sunk_sync.kube.decode.source_decoder import (
+    CSI_NODES,
     STORAGE_CLASSES,
     VOLUME_CLAIMS,
     VOLUMES,
@@ -119,9 +120,27 @@ def test_a_class_is_read_with_its_topologies_P8() -> None:
         allowedTopologies=[{"matchLabelExpressions": [line]}],
     ))  # fmt: skip
     assert got == StorageClass(
-        name="s", uid="u-s", waits=True, provisions=True,
+        name="s", uid="u-s", waits=True, provisioner="example.com/disk",
         terms=(Term((Requirement("zone", "In", ("a",)),)),),
     )  # fmt: skip
+
+
+def test_a_volume_is_read_with_its_driver_P8() -> None:
+    csi = {"driver": "example.com/disk", "volumeHandle": "h1", "fsType": "ext4"}
+    got = seen(VOLUMES, named("PersistentVolume", "v", spec={"csi": csi}))
+    assert (got.driver, got.handle) == ("example.com/disk", "h1")
+
+
+def test_a_node_is_read_with_the_limits_of_its_drivers_P8() -> None:
+    drivers = [
+        {"name": "b", "nodeID": "x", "topologyKeys": ["zone"], "allocatable": {"count": 25}},
+        {"name": "a", "nodeID": "x", "topologyKeys": None, "allocatable": {"count": 0}},
+        {"name": "no limit", "nodeID": "x", "topologyKeys": None},
+        {"name": "no count", "nodeID": "x", "topologyKeys": None, "allocatable": {}},
+    ]
+    got = seen(CSI_NODES, named("CSINode", "n", spec={"drivers": drivers}))
+    assert got == CsiNode(name="n", uid="u-n", limits=(("a", 0), ("b", 25)))
+    assert seen(CSI_NODES, named("CSINode", "n", spec={"drivers": None})).limits == ()
 
 
 @pytest.mark.parametrize("provisioner", ["", "kubernetes.io/no-provisioner"])

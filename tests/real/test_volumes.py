@@ -184,6 +184,30 @@ def test_a_claim_that_does_not_exist_is_waited_for_without_a_job_P8(
     until_bound(load, "after its claim is made", since_s=begun_s)
 
 
+def test_a_node_gets_no_more_volumes_than_it_may_attach_P8(
+    pods: PodStage, storage: Storage
+) -> None:
+    """The limits of drivers are those of the real CSINodes."""
+    hosts = pods.pool("attach", 2)
+    for host in hosts:
+        storage.limit(host.name, 1)
+    for number in range(3):
+        storage.add_claim(f"attach-{number}", DYNAMIC)
+    loads = [pod_in(pods, "attach", f"attach-{number}") for number in range(2)]
+    for load in loads:
+        until_bound(load, "one volume for each Node")
+    assert {load.node for load in loads} == {host.name for host in hosts}
+    late = pod_in(pods, "attach", "attach-2")
+    late.until(lambda: "2 node(s) exceed max volume count" in late.message)
+    print(late.message)
+    assert stays(lambda: not late.jobs and not late.node)
+    begun_s = time.monotonic()
+    storage.limit(loads[1].node, 2)
+    until_bound(late, "after the limit of a Node was raised", since_s=begun_s)
+    assert late.node == loads[1].node
+    print("jobs:", [len(load.jobs) for load in (*loads, late)])
+
+
 def test_a_host_for_which_no_volume_can_be_made_is_left_for_another_P8(
     pods: PodStage, storage: Storage
 ) -> None:

@@ -31,6 +31,7 @@ CLASSES: Mapping[str, tuple[str, str]] = {
 """Provisioner and binding mode of each class."""
 VOLUMES = "/api/v1/persistentvolumes"
 STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
 SELECTED = "volume.kubernetes.io/selected-node"
 NEEDS = "volume.kubernetes.io/storage-provisioner"
 """Written by Kubernetes when somebody must make a volume."""
@@ -127,6 +128,15 @@ class Storage(Closing):
     def add_volume(self, name: str, storage_class: str, *nodes: str) -> None:
         self._rest.call("POST", VOLUMES, volume(name, storage_class, *nodes))
 
+    def limit(self, node_name: str, count: int | None) -> None:
+        """Let the driver of the provisioner attach so many volumes there; None: no limit."""
+        room = {} if count is None else {"allocatable": {"count": count}}
+        driver = {"name": PROVISIONER, "nodeID": node_name, **room}
+        one = {"metadata": {"name": node_name}, "spec": {"drivers": [driver]}}
+        with suppress(RestError):
+            self._rest.call("DELETE", f"{CSI_NODES}/{node_name}")
+        self._rest.call("POST", CSI_NODES, one)
+
     def delete_claim(self, name: str) -> None:
         self._rest.call("DELETE", f"{self._claims}/{name}")
 
@@ -188,6 +198,8 @@ class Storage(Closing):
         storage_class = one["spec"]["storageClassName"]
         nodes = () if storage_class == NETWORK else (node,)
         made = volume(f"pvc-{meta['uid']}", storage_class, *nodes)
+        del made["spec"]["hostPath"]
+        made["spec"]["csi"] = {"driver": PROVISIONER, "volumeHandle": meta["uid"]}
         made["spec"]["capacity"] = one["spec"]["resources"]["requests"]
         made["metadata"]["annotations"] = {"pv.kubernetes.io/provisioned-by": PROVISIONER}
         reference = {key: meta[key] for key in ("namespace", "name", "uid", "resourceVersion")}

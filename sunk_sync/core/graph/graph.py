@@ -46,7 +46,7 @@ from sunk_sync.core.model.node_set_answers import NodeSetAnswer
 from sunk_sync.core.model.restraint import Holding, Paused
 from sunk_sync.core.model.topology_file import TopologyReport
 from sunk_sync.core.model.user_policy import Namespace
-from sunk_sync.core.model.volumes import StorageClass, Volume, VolumeClaim
+from sunk_sync.core.model.volumes import CsiNode, StorageClass, Volume, VolumeClaim
 from sunk_sync.core.node_sets.index import NodeSetIndex
 from sunk_sync.core.node_sets.snapshot import NodeSetSnapshots
 from sunk_sync.core.tables.claims import pod_key
@@ -130,6 +130,7 @@ class Graph:
             StorageClass: RowKind(
                 "storage_classes", tables["storage_classes"], _name_of, volumes.class_changed
             ),
+            CsiNode: RowKind("csi_nodes", tables["csi_nodes"], _name_of, volumes.csi_node_changed),
         }
 
     @property

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from sunk_sync.core.graph.keys import Keys
 from sunk_sync.core.model.keys import CLUSTER, workload_key
-from sunk_sync.core.model.volumes import StorageClass, Volume, VolumeClaim
+from sunk_sync.core.model.volumes import CsiNode, StorageClass, Volume, VolumeClaim
 from sunk_sync.core.workloads.workloads import Workloads
 
 
@@ -29,6 +29,9 @@ class VolumeEdges:
         self, before: StorageClass | None, after: StorageClass | None, *_: object
     ) -> None:
         self._mark_workloads(self._volumes.class_changed(before, after))
+
+    def csi_node_changed(self, before: CsiNode | None, after: CsiNode | None, *_: object) -> None:
+        self._mark_workloads(self._volumes.csi_node_changed(before, after))
 
     def _mark_workloads(self, keys: Collection[str]) -> None:
         """Mark these, and those that take turns with one whose place a volume decides now."""

@@ -22,7 +22,7 @@ from sunk_sync.core.model.volumes import ProvisionerSaid, Volume, VolumeClaim, V
 
 Source = Literal[
     "nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs", "other_pods", "node_sets", "namespaces",
-    "volume_claims", "volumes", "storage_classes"
+    "volume_claims", "volumes", "storage_classes", "csi_nodes"
 ]  # fmt: skip
 OTHER_PODS: Source = "other_pods"
 """Pods of other schedulers, only as `Taken`; read only with --watch-all-pods."""
@@ -30,7 +30,9 @@ NODE_SETS: Source = "node_sets"
 """Read only by component nodesets."""
 NAMESPACES: Source = "namespaces"
 """Read only if a rule of --user-policy needs their annotations."""
-VOLUME_SOURCES: tuple[Source, ...] = ("volume_claims", "volumes", "storage_classes")
+VOLUME_SOURCES: tuple[Source, ...] = (
+    "volume_claims", "volumes", "storage_classes", "csi_nodes"
+)  # fmt: skip
 """Read from the moment when a workload Pod has a claim."""
 OPTIONAL: tuple[Source, ...] = (OTHER_PODS, NODE_SETS, NAMESPACES, *VOLUME_SOURCES)
 SOURCES: tuple[Source, ...] = tuple(one for one in get_args(Source) if one not in OPTIONAL)

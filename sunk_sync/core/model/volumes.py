@@ -52,6 +52,10 @@ class Volume(Struct, frozen=True, kw_only=True, gc=False):
     """`namespace/name` of the claim that it belongs to, or empty."""
     claim_uid: str = ""
     """Empty: the claim is reserved by name alone."""
+    driver: str = ""
+    """Of CSI; empty: it is not attached by one."""
+    handle: str = ""
+    """What its driver calls it."""
     available: bool = False
     """Phase Available or Pending: no claim has used it."""
     terminating: bool = False
@@ -64,10 +68,24 @@ class StorageClass(Struct, frozen=True, kw_only=True, gc=False):
     uid: str
     waits: bool = False
     """A volume is bound when a Pod has a Node: WaitForFirstConsumer."""
-    provisions: bool = False
-    """It has a provisioner that makes volumes."""
+    provisioner: str = ""
+    """The CSI driver that makes and attaches its volumes; empty: none does."""
     terms: tuple[Term, ...] | None = None
     """Nodes for which it makes volumes; None: all."""
+
+    @property
+    def provisions(self) -> bool:
+        """Whether it has a provisioner that makes volumes."""
+        return bool(self.provisioner)
+
+
+class CsiNode(Struct, frozen=True, kw_only=True, gc=False):
+    """How many volumes a Node may attach. Source: watch of CSINodes."""
+
+    name: str
+    uid: str
+    limits: tuple[tuple[str, int], ...] = ()
+    """Driver → volumes. A driver without a limit is left out."""
 
 
 class ProvisionerSaid(Struct, frozen=True, gc=False):
@@ -80,4 +98,4 @@ class ProvisionerSaid(Struct, frozen=True, gc=False):
     asked_s: float
 
 
-VolumeRow = VolumeClaim | Volume | StorageClass
+VolumeRow = VolumeClaim | Volume | StorageClass | CsiNode

@@ -10,6 +10,7 @@ from sunk_sync.core.translate.node_fit import selects
 OUT_OF_REACH = "node(s) didn't match PersistentVolume's node affinity"
 NONE_FREE = "node(s) didn't find available persistent volumes to bind"
 IN_USE = "node(s) are not where another Pod uses the ReadWriteOnce volume"
+TOO_MANY = "node(s) exceed max volume count"
 SELECTED = "node(s) are not where the provisioner makes the volume"
 
 

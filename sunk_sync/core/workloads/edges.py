@@ -124,7 +124,7 @@ class WorkloadEdges:
     def job_changed(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
         """Return the keys that read this job: its workload, and those at its hosts."""
         rows = [row for row in (before, after) if row is not None]
-        sharing = self._volumes.sharing(uid for row in rows for uid in uids_of(row.identity))
+        sharing = self._volumes.jobs_changed(rows)
         keys = self._job_changed(before, after, now=now) | set(map(workload_key, sharing))
         return keys.union(*map(self._awaited, rows))
 

@@ -89,8 +89,7 @@ class VolumeChoice:
 
     def _blind(self) -> str:
         """After an outage Pods and Nodes may be read before their claims are."""
-        tables = (self._claims, self._volumes, self._classes)
-        return UNREADABLE if any(table.blind for table in tables) else ""
+        return UNREADABLE if any(table.blind for table in self._known.tables) else ""
 
     def _problem(self, pod: Pod, name: str) -> str:
         """Return why the Pod can run nowhere because of this claim, in kube-scheduler's words."""

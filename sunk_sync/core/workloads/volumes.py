@@ -4,17 +4,18 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from sunk_sync.core.model.facts import Job, Pod, Source
+from sunk_sync.core.model.facts import VOLUME_SOURCES, Job, Pod, Source
 from sunk_sync.core.model.keys import uids_of
 from sunk_sync.core.model.pod_spec import Requirement
 from sunk_sync.core.model.volumes import (
     ONE_NODE,
+    CsiNode,
     ProvisionerSaid,
     StorageClass,
     Volume,
     VolumeClaim,
 )
-from sunk_sync.core.tables.claims import pod_key
+from sunk_sync.core.tables.claims import Claims, pod_key
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.fences import Fence, Fences, TermsFence, fences_within
 from sunk_sync.core.translate.job_states import is_live
@@ -29,6 +30,7 @@ from sunk_sync.core.translate.volume_fit import (
 )
 from sunk_sync.core.views.parts import Selection
 from sunk_sync.core.workloads.index import Index, WorkloadIndex, discard
+from sunk_sync.core.workloads.volume_limits import VolumeLimits
 
 UNREAD: Final = "its claims, volumes and classes of storage are not read yet"
 SELECTIONS_MAX: Final = 100
@@ -48,8 +50,11 @@ class VolumeIndex:
         *,
         tables: Mapping[Source, Table[Any]],
         index: WorkloadIndex,
+        hosts: Claims,
         scheduler: str,
     ) -> None:
+        self._limits = VolumeLimits(tables=tables, index=index, hosts=hosts)
+        self.tables: Sequence[Table[Any]] = [tables[source] for source in VOLUME_SOURCES]
         self.claims: Table[VolumeClaim] = tables["volume_claims"]
         self.volumes: Table[Volume] = tables["volumes"]
         self.classes: Table[StorageClass] = tables["storage_classes"]
@@ -89,13 +94,14 @@ class VolumeIndex:
     # Whom a change concerns: keys of workloads
 
     def pod_changed(self, before: Pod | None, after: Pod | None) -> set[str]:
-        """Return the other workloads with claims of this Pod."""
+        """Return the workloads with claims of this Pod, and those that may have room for theirs."""
         paths: set[str] = set()
         for pod in (before, after):
             if pod is not None:
                 paths.update(paths_of(pod))
         if not paths:
             return set()
+        nodes = self._limits.pod_changed(before, after)
         for path in paths:
             if before is not None:
                 self.users[path].pop(before.uid, None)
@@ -105,7 +111,7 @@ class VolumeIndex:
         for path in paths:
             if not self.users[path]:
                 del self.users[path]
-        return keys
+        return keys | self._short_of_room(nodes)
 
     def claim_changed(self, before: VolumeClaim | None, after: VolumeClaim | None) -> set[str]:
         if before is not None:
@@ -123,7 +129,9 @@ class VolumeIndex:
                 self._named[after.volume].add(path)
             if after.selected_for.startswith(self._owner):
                 self._selected[path] = after.selected_for
-        return self._users_of(claim_path(one) for one in (before, after) if one is not None)
+        return self._attached_otherwise(
+            {claim_path(one) for one in (before, after) if one is not None}
+        )
 
     def provisioner_said(self, said: ProvisionerSaid) -> set[str]:
         paths = [path for path in self._selected if self._uid_of(path) == said.uid]
@@ -153,12 +161,35 @@ class VolumeIndex:
         elif after is not None:
             self._free[after.storage_class][after.name] = after
         self._fences.clear()
-        return self._users_of(paths)
+        return self._attached_otherwise(paths)
 
     def class_changed(self, before: StorageClass | None, after: StorageClass | None) -> set[str]:
         self._fences.clear()
         names = [one.name for one in (before, after) if one is not None]
-        return self._users_of(path for name in names for path in self._open.get(name, ()))
+        open_claims = {path for name in names for path in self._open.get(name, ())}
+        return self._attached_otherwise(open_claims)
+
+    def csi_node_changed(self, before: CsiNode | None, after: CsiNode | None) -> set[str]:
+        if not self._limits.csi_node_changed(before, after) or self.unread():
+            return set()
+        return self._without_node()
+
+    def _attached_otherwise(self, paths: Iterable[str]) -> set[str]:
+        """Return the users of these claims, and those who may have room where one of them is."""
+        paths = set(paths)
+        users = [pod for path in paths for pod in self.users.get(path, {}).values()]
+        nodes = {name for pod in users for name in self._limits.nodes_of_pod(pod)}
+        self._limits.forget(nodes)
+        return self._users_of(paths) | self._short_of_room(nodes)
+
+    def _short_of_room(self, nodes: Iterable[str]) -> set[str]:
+        return self._without_node() if self._limits.are_short(nodes) else set()
+
+    def _without_node(self) -> set[str]:
+        """Return the workloads with claims of which a Pod has no Node yet."""
+        pods = [pod for users in self.users.values() for pod in users.values()]
+        key_of = self._index.key_of_uid
+        return {key_of[pod.uid] for pod in pods if not pod.node_name and pod.uid in key_of}
 
     @property
     def any_selected(self) -> bool:
@@ -176,13 +207,14 @@ class VolumeIndex:
         """Return where volumes let these Pods go; nothing if a problem must be solved first."""
         if self.unread():
             return ()
-        return tuple(
+        found = [
             fence
             for pod in pods
             for path in paths_of(pod)
             if (claim := self.claims.get(path)) is not None
             for fence in self._fences_of(claim, pod)
-        )
+        ]
+        return (*found, *[fence for pod in pods for fence in self._limits.fences(pod)])
 
     def _fences_of(self, claim: VolumeClaim, pod: Pod) -> Iterator[Fence | TermsFence]:
         in_use = self.nodes_in_use(claim, pod)
@@ -234,14 +266,18 @@ class VolumeIndex:
         free = self._free.get(claim.storage_class, {}).values()
         return [volume for volume in free if can_take(claim, volume)]
 
-    def sharing(self, uids: Iterable[str]) -> set[str]:
-        """Return the workloads that share a claim with these Pods."""
-        pods = filter(None, map(self._index.pod_of, uids)) if self.active else ()
-        return self._users_of({path for pod in pods for path in paths_of(pod)})
+    def jobs_changed(self, jobs: Sequence[Job]) -> set[str]:
+        """Return the workloads that share a claim with Pods of these jobs, or the room for it."""
+        if not self.active:
+            return set()
+        uids = [uid for job in jobs for uid in uids_of(job.identity)]
+        paths = {path for pod in map(self._index.pod_of, uids) if pod for path in paths_of(pod)}
+        if not paths:
+            return set()
+        return self._users_of(paths) | self._short_of_room(self._limits.nodes_of(jobs))
 
     def unread(self) -> str:
-        tables: tuple[Table[Any], ...] = (self.claims, self.volumes, self.classes)
-        return "" if all(table.listed for table in tables) else UNREAD
+        return "" if all(table.listed for table in self.tables) else UNREAD
 
     # Selections that nobody needs any more
 

@@ -67,14 +67,20 @@ class Workloads:
             calls=calls,
             readopts=configuration.lost_job == "readopt",
         )
-        self.volumes = VolumeIndex(
-            tables=tables, index=self.index, scheduler=configuration.scheduler
-        )
+        self.volumes = self._new_volumes(tables)
         self.volume_choice = VolumeChoice(self.volumes, index=self.index, jobs=self.jobs)
         self.neighbours = self._new_neighbours()
         self.queue = Queue(self.memory.ahead)
         self.gate_seen = False
         """This process got a gate call for a job of sunk-sync."""
+
+    def _new_volumes(self, tables: Mapping[Source, Table[Any]]) -> VolumeIndex:
+        return VolumeIndex(
+            tables=tables,
+            index=self.index,
+            hosts=self.hosts.claims,
+            scheduler=self.configuration.scheduler,
+        )
 
     def _new_neighbours(self) -> Neighbours:
         return Neighbours(

@@ -13,7 +13,7 @@ from msgspec import Struct
 from sunk_sync.core.model.facts import Node, Observed, Pod, Row, SlurmdPod, Source
 from sunk_sync.core.model.node_set import NodeSet
 from sunk_sync.core.model.user_policy import Namespace
-from sunk_sync.core.model.volumes import StorageClass, Volume, VolumeClaim
+from sunk_sync.core.model.volumes import CsiNode, StorageClass, Volume, VolumeClaim
 from sunk_sync.kube.api.answers import BAD_BYTES
 from sunk_sync.kube.decode import wire_hosts, wire_node_sets, wire_pods, wire_volumes
 from sunk_sync.kube.decode.hosts import (
@@ -25,7 +25,7 @@ from sunk_sync.kube.decode.hosts import (
 from sunk_sync.kube.decode.node_sets import node_set_row
 from sunk_sync.kube.decode.pods import other_row, pod_row
 from sunk_sync.kube.decode.strings import VALUE_LENGTH_MAX
-from sunk_sync.kube.decode.volumes import claim_row, storage_class_row, volume_row
+from sunk_sync.kube.decode.volumes import claim_row, csi_node_row, storage_class_row, volume_row
 
 VERSION_LENGTH_MAX = 16
 NAME_LENGTH_MAX = 253
@@ -202,4 +202,7 @@ VOLUMES: SourceDecoder[Volume] = SourceDecoder(
 )
 STORAGE_CLASSES: SourceDecoder[StorageClass] = SourceDecoder(
     "storage_classes", "StorageClass", wire_volumes.WireStorageClass, storage_class_row
+)
+CSI_NODES: SourceDecoder[CsiNode] = SourceDecoder(
+    "csi_nodes", "CSINode", wire_volumes.WireCsiNode, csi_node_row
 )

@@ -4,7 +4,7 @@ from sys import intern
 from typing import Final
 
 from sunk_sync.core.model.pod_spec import Requirement, Term
-from sunk_sync.core.model.volumes import StorageClass, Volume, VolumeClaim
+from sunk_sync.core.model.volumes import CsiNode, StorageClass, Volume, VolumeClaim
 from sunk_sync.core.translate.quantity import NANO, nanos
 from sunk_sync.kube.decode import wire_volumes as shapes
 from sunk_sync.kube.decode.pod_rules import node_terms, selector_of
@@ -61,7 +61,22 @@ def volume_row(wire: shapes.WireVolume) -> Volume:
         claim=f"{owner.namespace}/{owner.name}" if owner is not None else "",
         claim_uid=owner.uid if owner is not None else "",
         available=wire.status.phase in FREE_PHASES,
+        driver=intern(spec.csi.driver) if spec.csi is not None else "",
+        handle=spec.csi.volume_handle if spec.csi is not None else "",
         terminating=meta.deletion_timestamp is not None,
+    )
+
+
+def csi_node_row(wire: shapes.WireCsiNode) -> CsiNode:
+    limits = {
+        intern(driver.name): driver.allocatable.count
+        for driver in wire.spec.drivers or ()
+        if driver.allocatable is not None and driver.allocatable.count is not None
+    }
+    return CsiNode(
+        name=intern(wire.metadata.name),
+        uid=wire.metadata.uid,
+        limits=tuple(sorted(limits.items())),
     )
 
 
@@ -78,7 +93,7 @@ def storage_class_row(wire: shapes.WireStorageClass) -> StorageClass:
         name=wire.metadata.name,
         uid=wire.metadata.uid,
         waits=wire.volume_binding_mode == WAITS,
-        provisions=wire.provisioner not in ("", NO_PROVISIONER),
+        provisioner="" if wire.provisioner == NO_PROVISIONER else intern(cut(wire.provisioner)),
         terms=terms,
     )
 

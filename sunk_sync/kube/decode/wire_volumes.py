@@ -65,6 +65,11 @@ class WireVolumeAffinity(Struct, frozen=True):
     required: WireNodeSelector | None = None
 
 
+class WireCsiVolume(Struct, frozen=True, rename="camel"):
+    driver: str = ""
+    volume_handle: str = ""
+
+
 class WireVolumeSpec(Struct, frozen=True, rename="camel"):
     storage_class_name: str = ""
     access_modes: tuple[str, ...] | None = None
@@ -72,6 +77,7 @@ class WireVolumeSpec(Struct, frozen=True, rename="camel"):
     capacity: WireStorage | None = None
     node_affinity: WireVolumeAffinity | None = None
     claim_ref: WireClaimReference | None = None
+    csi: WireCsiVolume | None = None
 
 
 class WireVolumeStatus(Struct, frozen=True):
@@ -83,6 +89,25 @@ class WireVolume(Struct, frozen=True):
     kind: str = "PersistentVolume"
     spec: WireVolumeSpec = WireVolumeSpec()
     status: WireVolumeStatus = WireVolumeStatus()
+
+
+class WireDriverRoom(Struct, frozen=True):
+    count: int | None = None
+
+
+class WireNodeDriver(Struct, frozen=True):
+    name: str = ""
+    allocatable: WireDriverRoom | None = None
+
+
+class WireCsiNodeSpec(Struct, frozen=True):
+    drivers: list[WireNodeDriver] | None = None
+
+
+class WireCsiNode(Struct, frozen=True):
+    metadata: WireVolumeMeta
+    kind: str = "CSINode"
+    spec: WireCsiNodeSpec = WireCsiNodeSpec()
 
 
 class WireTopology(Struct, frozen=True, rename="camel"):

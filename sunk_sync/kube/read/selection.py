@@ -8,9 +8,7 @@ from msgspec import Struct
 from sunk_sync.core.model.facts import NAMESPACES, OTHER_PODS, Source
 from sunk_sync.core.model.node_set import GROUP, VERSION
 from sunk_sync.kube.decode.source_decoder import (
-    NAMESPACES as NAMESPACE_DECODER,
-)
-from sunk_sync.kube.decode.source_decoder import (
+    CSI_NODES,
     NODE_SETS,
     NODES,
     OFFERING_NODES,
@@ -21,6 +19,9 @@ from sunk_sync.kube.decode.source_decoder import (
     VOLUME_CLAIMS,
     VOLUMES,
     SourceDecoder,
+)
+from sunk_sync.kube.decode.source_decoder import (
+    NAMESPACES as NAMESPACE_DECODER,
 )
 
 EVERYWHERE = "*"
@@ -214,6 +215,22 @@ COLLECTIONS: Final[Mapping[Source, Collection]] = {
         component="scheduler",
         verbs=(
             ("list", "reads when a claim gets its volume, from the first Pod with a claim on"),
+            WATCHED,
+        ),
+    ),
+    "csi_nodes": Collection(
+        title="csi nodes",
+        decoder=CSI_NODES,
+        resource="csinodes",
+        group="storage.k8s.io",
+        where="cluster",
+        is_read=lambda scope: scope.schedules,
+        component="scheduler",
+        verbs=(
+            (
+                "list",
+                "reads how many volumes a Node may attach, from the first Pod with a claim on",
+            ),
             WATCHED,
         ),
     ),

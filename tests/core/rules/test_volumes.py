@@ -32,9 +32,9 @@ from tests.kit.build import (
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "zone"
 LOCAL = StorageClass(name="local", uid="c1", waits=True)
-MADE = StorageClass(name="made", uid="c2", waits=True, provisions=True)
+MADE = StorageClass(name="made", uid="c2", waits=True, provisioner="example.com/disk")
 MADE_IN_A = replace(MADE, terms=(Term((Requirement(ZONE, "In", ("a",)),)),))
-AT_ONCE = StorageClass(name="at-once", uid="c3", provisions=True)
+AT_ONCE = StorageClass(name="at-once", uid="c3", provisioner="example.com/disk")
 CLASSES = (LOCAL, MADE, AT_ONCE)
 OURS = f"{SCHEDULER}/7"
 """What a claim notes of job 7, the standard one."""
@@ -163,6 +163,8 @@ def test_a_pod_waits_until_its_claims_were_read_P8() -> None:
     core.see_listing("volumes")
     assert core.submission(mine) is None
     core.see_listing("storage_classes", MADE)
+    assert core.submission(mine) is None
+    core.see_listing("csi_nodes")
     assert core.submission(mine) is not None
 
 

@@ -12,18 +12,19 @@ from sunk_sync.core.workloads.volumes import UNREAD
 from tests.kit.build import SMALL, Core, listing, pod, room, running, source_of
 
 CLAIM = VolumeClaim(namespace="ns", name="data", uid="u-data", storage_class="made")
-MADE = StorageClass(name="made", uid="u-made", waits=True, provisions=True)
+MADE = StorageClass(name="made", uid="u-made", waits=True, provisioner="example.com/disk")
 MINE = pod("p1", spec=SMALL, volume_claims=("data",))
 HOSTS: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes", "pods", "jobs")
 
 
 def with_claim_alone(*jobs: Job) -> Core:
-    """Return a core that has read everything but volumes and classes."""
+    """Return a core that has read everything but volumes and classes of storage."""
     rows: list[Row] = [*room("n1"), MINE, *jobs]
     core = Core(listed=False)
     for source in HOSTS:
         core.see(*listing(source, *[row for row in rows if source_of(row) == source]))
     core.see_listing("volume_claims", CLAIM)
+    core.see_listing("csi_nodes")
     return core
 
 

@@ -61,6 +61,8 @@ WITHOUT: Mapping[Grant, str] = {
     ("cluster", "persistentvolumes", "patch"): RESERVED,
     ("cluster", "storageclasses", "list"): SELECTED,
     ("cluster", "storageclasses", "watch"): SELECTED,
+    ("cluster", "csinodes", "list"): SELECTED,
+    ("cluster", "csinodes", "watch"): SELECTED,
     ("slurmd", "pods", "list"): POD_CORDON,
     ("slurmd", "pods", "watch"): READY,
     ("slurmd", "pods", "get"): POD_GONE,

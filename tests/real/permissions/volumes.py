@@ -12,7 +12,7 @@ from tests.real.workloads import workload_spec
 CLAIMS = f"/api/v1/namespaces/{WORK}/persistentvolumeclaims"
 EVENTS = f"/api/v1/namespaces/{WORK}/events"
 SAID = "there is no space left"
-READ = ("volume_claims", "volumes", "storage_classes")
+READ = ("volume_claims", "volumes", "storage_classes", "csi_nodes")
 
 
 class Volumes:

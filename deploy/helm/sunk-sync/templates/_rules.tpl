@@ -137,6 +137,11 @@
   verbs:
     - list # reads when a claim gets its volume, from the first Pod with a claim on
     - watch # changes arrive within milliseconds
+- apiGroups: [storage.k8s.io]
+  resources: [csinodes]
+  verbs:
+    - list # reads how many volumes a Node may attach, from the first Pod with a claim on
+    - watch # changes arrive within milliseconds
 {{- end }}
 
 {{- define "sunk-sync.rules.own" -}}

@@ -187,6 +187,10 @@ def _claim_of(volume: Object, _: datetime) -> str:
     return f"{owner['namespace']}/{owner['name']}" if owner else ""
 
 
+def _drivers(one: Object, _: datetime) -> str:
+    return str(len(one["spec"].get("drivers") or ()))
+
+
 _NAME, _AGE = Column("Name", _name), Column("Age", _age)
 _CLASS = Column("StorageClass", _at("spec", "storageClassName", default=""))
 
@@ -266,5 +270,6 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("VolumeBindingMode", _at("volumeBindingMode", default="")),
         _AGE,
     ),
+    "CSINode": (_NAME, Column("Drivers", _drivers), _AGE),
     "Lease": (_NAME, Column("Holder", _at("spec", "holderIdentity", default="")), _AGE),
 }

@@ -197,6 +197,14 @@ STORAGE_CLASSES = Kind(
     fields=_NAMED,
     blank={"provisioner": ""},
 )
+CSI_NODES = Kind(
+    name="CSINode",
+    plural="csinodes",
+    group="storage.k8s.io",
+    namespaced=False,
+    fields=_NAMED,
+    blank={"spec": {"drivers": None}},
+)
 
 REVIEWS = Kind(
     name="SelfSubjectAccessReview",
@@ -224,6 +232,8 @@ NODE_SETS = Kind(
 )
 """A custom resource: a cluster knows it only where it is installed."""
 
-KINDS = (NODES, PODS, EVENTS, NAMESPACES, LEASES, VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES)
+KINDS = (
+    NODES, PODS, EVENTS, NAMESPACES, LEASES, VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES, CSI_NODES
+)  # fmt: skip
 """The kinds of every cluster."""
 KNOWN_KINDS = (*KINDS, NODE_SETS)

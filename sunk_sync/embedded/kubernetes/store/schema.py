@@ -81,6 +81,7 @@ SHAPES: dict[str, Shape] = {
     ),
     "PersistentVolume": _of(metadata=_METADATA, spec=_of(accessModes=ATOMIC, mountOptions=ATOMIC)),
     "StorageClass": _of(metadata=_METADATA, allowedTopologies=ATOMIC, mountOptions=ATOMIC),
+    "CSINode": _of(metadata=_METADATA, spec=_of(drivers=_NAMED)),
     "SelfSubjectAccessReview": _of(metadata=_METADATA),
 }
 MERGE_KEYS = {"ports": "containerPort"}
