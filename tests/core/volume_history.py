@@ -9,7 +9,14 @@ from sunk_sync.core.model.facts import Node, Pod, SlurmdPod
 from sunk_sync.core.model.pod_spec import Offer, PodRules, PodSpec, PodTerm, Requirement
 from sunk_sync.core.model.verdict import Decision
 from sunk_sync.core.model.volume_actions import ReserveVolume, SelectNode, UnselectNode
-from sunk_sync.core.model.volumes import CsiNode, StorageClass, Volume, VolumeClaim
+from sunk_sync.core.model.volumes import (
+    CsiDriver,
+    CsiNode,
+    StorageCapacity,
+    StorageClass,
+    Volume,
+    VolumeClaim,
+)
 from sunk_sync.core.translate.fences import holds
 from tests.core.checks import HistoryError, ReadSet
 from tests.core.volume_world import DRIVER, HOSTNAME, VolumeWorld, on
@@ -26,6 +33,10 @@ APART = replace(
     SMALL, rules=PodRules(apart=(PodTerm(HOSTNAME, (Requirement("app", "In", ("web",)),)),))
 )
 USED = ((), ("c1",), ("c1",), ("c2",), ("c3",), ("c1", "c2"))
+
+
+def on_labels(number: str) -> tuple[Requirement, ...]:
+    return (Requirement(HOSTNAME, "In", (f"k{number}",)),)
 
 
 class VolumeReads(WorkloadReads):
@@ -63,6 +74,7 @@ class VolumeHistory(WorkloadHistory):
         for number in "123":
             self._change_volume(f"v{number}")
             self._change_limit(number)
+            self._change_room(number)
         super()._prepare()
         self.weights[self._change_volumes] = 4
         self.weights[self._change_policy] = 0
@@ -94,9 +106,11 @@ class VolumeHistory(WorkloadHistory):
 
     def _change_volumes(self) -> None:
         rng, world = self.rng, self.world
-        match rng.randrange(9):
+        match rng.randrange(10):
             case 8:
                 self._change_limit(rng.choice("123"))
+            case 9:
+                self._change_room(rng.choice("123"))
             case 0 | 1:
                 self._change_claim(rng.choice(NAMES))
             case 2:
@@ -145,6 +159,22 @@ class VolumeHistory(WorkloadHistory):
         row = self.world.classes[name]
         terms = self.rng.choice((None, None, on("k1"), on("k2")))
         self.world.put_class(replace(row, terms=terms))
+
+    def _change_room(self, number: str) -> None:
+        """The driver has more or less room on a Node, or tells none; seldom it stops telling."""
+        rng, world = self.rng, self.world
+        if rng.random() < 0.2:
+            world.put_driver(CsiDriver(name=DRIVER, uid="u-driver", tells_room=rng.random() < 0.7))
+        elif f"room-{number}" in world.capacities and rng.random() < 0.2:
+            world.drop_capacity(f"room-{number}")
+        else:
+            world.put_capacity(StorageCapacity(
+                namespace="drivers", name=f"room-{number}", uid=f"u-room-{number}",
+                storage_class=rng.choice(("made", "made", "made", "other")),
+                size=rng.choice((5, 10, 20)),
+                nodes=rng.choice((on_labels(number), on_labels(number), (), None)),
+            ))  # fmt: skip
+        self._note("room", world.capacities.get(f"room-{number}"), world.drivers.get(DRIVER))
 
     def _change_limit(self, number: str) -> None:
         row = CsiNode(
@@ -214,12 +244,26 @@ class VolumeHistory(WorkloadHistory):
         host = self.graph.claims.host_of_node(select.node_name)
         if job is None or "RUNNING" not in job.state or host not in job.slurm_nodes:
             raise HistoryError(f"volume: {select} for {job}")
+        self._check_told_room(select)
+
+    def _check_told_room(self, select: SelectNode) -> None:
+        """A driver that tells its room has some on the Node."""
+        tables = self.graph.sources.tables
+        driver = tables["csi_drivers"].get(DRIVER)
+        claim = tables["volume_claims"].get(f"{NAMESPACE}/{select.reference.name}")
+        if driver is None or not driver.tells_room or claim is None:
+            return
+        wanted: tuple[object, ...] = ((), on_labels(select.node_name[1:]))
+        rooms = [one for one in tables["storage_capacities"].rows() if one.nodes in wanted]
+        if not any(one.storage_class == "made" and one.size >= claim.size for one in rooms):
+            raise HistoryError(f"room: {select} although only {rooms}")
 
     def _check_unselected(self, unselect: UnselectNode) -> None:
         job = self.graph.jobs.get(unselect.owner.rpartition("/")[2])
         claim = self.world.claims.get(unselect.reference.name)
         runs = job is not None and "RUNNING" in job.state
-        if runs and claim is not None and not claim.bound:
+        same = claim is not None and claim.uid == unselect.reference.uid
+        if runs and same and claim is not None and not claim.bound:
             raise HistoryError(f"volume: {unselect} although {job} lives")
 
     # Convergence

@@ -22,7 +22,15 @@ from sunk_sync.core.model.volume_actions import (
     SelectNode,
     UnselectNode,
 )
-from sunk_sync.core.model.volumes import CsiNode, ProvisionerSaid, StorageClass, Volume, VolumeClaim
+from sunk_sync.core.model.volumes import (
+    CsiDriver,
+    CsiNode,
+    ProvisionerSaid,
+    StorageCapacity,
+    StorageClass,
+    Volume,
+    VolumeClaim,
+)
 from tests.core.workload_world import NAMESPACE, WorkloadWorld
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -44,6 +52,8 @@ class VolumeWorld(WorkloadWorld):
         self.volumes: dict[str, Volume] = {}
         self.classes: dict[str, StorageClass] = {}
         self.csi_nodes: dict[str, CsiNode] = {}
+        self.drivers: dict[str, CsiDriver] = {}
+        self.capacities: dict[str, StorageCapacity] = {}
         self.made = 0
 
     def put_claim(self, row: VolumeClaim) -> None:
@@ -68,6 +78,17 @@ class VolumeWorld(WorkloadWorld):
         self.classes[row.name] = row
         self._changed("storage_classes", row)
 
+    def put_driver(self, row: CsiDriver) -> None:
+        self.drivers[row.name] = row
+        self._changed("csi_drivers", row)
+
+    def put_capacity(self, row: StorageCapacity) -> None:
+        self.capacities[row.name] = row
+        self._changed("storage_capacities", row)
+
+    def drop_capacity(self, name: str) -> None:
+        self._changed("storage_capacities", self.capacities.pop(name), gone=True)
+
     def put_csi_node(self, row: CsiNode) -> None:
         self.csi_nodes[row.name] = row
         self._changed("csi_nodes", row)
@@ -82,6 +103,10 @@ class VolumeWorld(WorkloadWorld):
                 return self.classes.values()
             case "csi_nodes":
                 return self.csi_nodes.values()
+            case "csi_drivers":
+                return self.drivers.values()
+            case "storage_capacities":
+                return self.capacities.values()
             case _:
                 return super().rows(source)
 

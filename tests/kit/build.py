@@ -35,7 +35,14 @@ from sunk_sync.core.model.node_set import NodeSet
 from sunk_sync.core.model.pod_spec import Gang, Offer, PodSpec
 from sunk_sync.core.model.user_policy import Namespace
 from sunk_sync.core.model.verdict import Decision, Verdict
-from sunk_sync.core.model.volumes import CsiNode, StorageClass, Volume, VolumeClaim
+from sunk_sync.core.model.volumes import (
+    CsiDriver,
+    CsiNode,
+    StorageCapacity,
+    StorageClass,
+    Volume,
+    VolumeClaim,
+)
 from sunk_sync.core.policy import Policy
 from sunk_sync.core.reconciler import Reconciler
 
@@ -181,6 +188,8 @@ SOURCE_OF: dict[type, Source] = {
     Volume: "volumes",
     StorageClass: "storage_classes",
     CsiNode: "csi_nodes",
+    CsiDriver: "csi_drivers",
+    StorageCapacity: "storage_capacities",
 }
 
 

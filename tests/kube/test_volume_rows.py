@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from sunk_sync.core.model.pod_spec import Requirement, Term
-from sunk_sync.core.model.volumes import CsiNode, StorageClass, Volume, VolumeClaim
+from sunk_sync.core.model.volumes import CsiDriver, CsiNode, StorageClass, Volume, VolumeClaim
 from sunk_sync.kube.decode.source_decoder import (
+    CSI_DRIVERS,
     CSI_NODES,
+    STORAGE_CAPACITIES,
     STORAGE_CLASSES,
     VOLUME_CLAIMS,
     VOLUMES,
@@ -129,6 +131,41 @@ def test_a_volume_is_read_with_its_driver_P8() -> None:
     csi = {"driver": "example.com/disk", "volumeHandle": "h1", "fsType": "ext4"}
     got = seen(VOLUMES, named("PersistentVolume", "v", spec={"csi": csi}))
     assert (got.driver, got.handle) == ("example.com/disk", "h1")
+
+
+@pytest.mark.parametrize(("spec", "tells"), [({"storageCapacity": True}, True), ({}, False)])
+def test_a_driver_is_read_with_whether_it_tells_its_room_P8(
+    spec: dict[str, Any], *, tells: bool
+) -> None:
+    got = seen(CSI_DRIVERS, named("CSIDriver", "d", spec=spec))
+    assert got == CsiDriver(name="d", uid="u-d", tells_room=tells)
+
+
+@pytest.mark.parametrize(
+    ("fields", "size"),
+    [
+        ({"capacity": "10Gi"}, 10 << 30),
+        ({"capacity": "10Gi", "maximumVolumeSize": "4Gi"}, 4 << 30),
+        ({}, -1),
+    ],
+)
+def test_room_is_read_with_the_largest_volume_P8(fields: dict[str, Any], size: int) -> None:
+    got = seen(STORAGE_CAPACITIES, named(
+        "CSIStorageCapacity", "c", storageClassName="made",
+        nodeTopology={"matchLabels": {"zone": "a"}}, **fields,
+    ))  # fmt: skip
+    assert (got.storage_class, got.size) == ("made", size)
+    assert got.nodes == (Requirement("zone", "In", ("a",)),)
+
+
+@pytest.mark.parametrize(("topology", "nodes"), [({}, ()), (None, None)])
+def test_room_for_all_nodes_differs_from_room_for_none_P8(
+    topology: object, nodes: tuple[Requirement, ...] | None
+) -> None:
+    got = seen(STORAGE_CAPACITIES, named(
+        "CSIStorageCapacity", "c", capacity="1", nodeTopology=topology
+    ))  # fmt: skip
+    assert got.nodes == nodes
 
 
 def test_a_node_is_read_with_the_limits_of_its_drivers_P8() -> None:

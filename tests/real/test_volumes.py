@@ -208,6 +208,30 @@ def test_a_node_gets_no_more_volumes_than_it_may_attach_P8(
     print("jobs:", [len(load.jobs) for load in (*loads, late)])
 
 
+def test_a_volume_is_made_where_the_driver_has_room_P8(pods: PodStage, storage: Storage) -> None:
+    """A claim asks for 1 GiB. Only one host of the pool has room for it."""
+    small, large, _ = pods.pool("room", 3)
+    storage.tell_room(small.name, "100Mi")
+    storage.tell_room(large.name, "10Gi")
+    try:
+        storage.add_claim("room-1", DYNAMIC)
+        load = pod_in(pods, "room", "room-1")
+        until_bound(load, "where the driver has room")
+        assert (load.node, len(load.jobs)) == (large.name, 1)
+        storage.tell_room(large.name, "1Mi")
+        storage.add_claim("room-2", DYNAMIC)
+        late = pod_in(pods, "room", "room-2")
+        late.until(lambda: "3 node(s) did not have enough free storage" in late.message)
+        print(late.message)
+        assert stays(lambda: not late.jobs and not late.node)
+        begun_s = time.monotonic()
+        storage.tell_room(small.name, "2Gi")
+        until_bound(late, "after the driver had room on another host", since_s=begun_s)
+        assert (late.node, len(late.jobs)) == (small.name, 1)
+    finally:
+        storage.tell_nothing()
+
+
 def test_a_host_for_which_no_volume_can_be_made_is_left_for_another_P8(
     pods: PodStage, storage: Storage
 ) -> None:

@@ -32,6 +32,7 @@ CLASSES: Mapping[str, tuple[str, str]] = {
 VOLUMES = "/api/v1/persistentvolumes"
 STORAGE_CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
+CSI_DRIVERS = "/apis/storage.k8s.io/v1/csidrivers"
 SELECTED = "volume.kubernetes.io/selected-node"
 NEEDS = "volume.kubernetes.io/storage-provisioner"
 """Written by Kubernetes when somebody must make a volume."""
@@ -136,6 +137,24 @@ class Storage(Closing):
         with suppress(RestError):
             self._rest.call("DELETE", f"{CSI_NODES}/{node_name}")
         self._rest.call("POST", CSI_NODES, one)
+
+    def tell_room(self, node_name: str, size: str) -> None:
+        """Let the driver tell how much room it has for class `dynamic` on a Node."""
+        driver = {"metadata": {"name": PROVISIONER}, "spec": {"storageCapacity": True}}
+        path = f"/apis/storage.k8s.io/v1/namespaces/{NAMESPACE}/csistoragecapacities"
+        with suppress(RestError):
+            self._rest.call("POST", CSI_DRIVERS, driver)
+        with suppress(RestError):
+            self._rest.call("DELETE", f"{path}/room-{node_name}")
+        self._rest.call("POST", path, {
+            "metadata": {"name": f"room-{node_name}"},
+            "storageClassName": DYNAMIC,
+            "capacity": size,
+            "nodeTopology": {"matchLabels": {HOSTNAME: node_name}},
+        })  # fmt: skip
+
+    def tell_nothing(self) -> None:
+        self._rest.call("DELETE", f"{CSI_DRIVERS}/{PROVISIONER}")
 
     def delete_claim(self, name: str) -> None:
         self._rest.call("DELETE", f"{self._claims}/{name}")

@@ -12,11 +12,14 @@ import msgspec
 from sunk_sync.embedded.kubernetes.api.api import KubeApi
 from sunk_sync.embedded.kubernetes.kubernetes import Kubernetes
 from sunk_sync.embedded.kubernetes.store.kinds import (
+    CSI_DRIVERS,
+    CSI_NODES,
     EVENTS,
     NAMESPACES,
     NODE_SETS,
     NODES,
     PODS,
+    STORAGE_CAPACITIES,
     VOLUME_CLAIMS,
     VOLUMES,
 )
@@ -77,7 +80,9 @@ class Worlds:
         """Called with the calls of slurmctld and of job scripts."""
         self._rows: dict[str, Node] = dict(self.slurm.nodes)
         self._jobs: dict[int, Job] = {}
-        for kind in (NODES, PODS, EVENTS, VOLUME_CLAIMS, VOLUMES):
+        for kind in (
+            NODES, PODS, EVENTS, VOLUME_CLAIMS, VOLUMES, CSI_NODES, CSI_DRIVERS, STORAGE_CAPACITIES
+        ):  # fmt: skip
             self.kube.store.listen(kind, self._kube_changed)
 
     def install_node_sets(self) -> None:

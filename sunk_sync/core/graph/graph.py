@@ -6,13 +6,19 @@ read `host`, `workload` and `cluster`.
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
 from sunk_sync.core.graph.host_edges import HostEdges
 from sunk_sync.core.graph.host_snapshot import HostSnapshots
 from sunk_sync.core.graph.keys import Keys
+from sunk_sync.core.graph.row_kinds import (
+    RowKind,
+    key_with_namespace,
+    key_without_namespace,
+    kinds_of_volumes,
+)
 from sunk_sync.core.graph.volume_edges import VolumeEdges
 from sunk_sync.core.model.calls import CallEnded, GateCall, LockCall, StopCall
 from sunk_sync.core.model.config import Configuration
@@ -46,7 +52,6 @@ from sunk_sync.core.model.node_set_answers import NodeSetAnswer
 from sunk_sync.core.model.restraint import Holding, Paused
 from sunk_sync.core.model.topology_file import TopologyReport
 from sunk_sync.core.model.user_policy import Namespace
-from sunk_sync.core.model.volumes import CsiNode, StorageClass, Volume, VolumeClaim
 from sunk_sync.core.node_sets.index import NodeSetIndex
 from sunk_sync.core.node_sets.snapshot import NodeSetSnapshots
 from sunk_sync.core.tables.claims import pod_key
@@ -64,17 +69,6 @@ from sunk_sync.core.views.workload import Workload
 from sunk_sync.core.workloads.edges import WorkloadEdges
 from sunk_sync.core.workloads.snapshot import WorkloadSnapshots
 from sunk_sync.core.workloads.workloads import Workloads
-
-
-class RowKind(NamedTuple):
-    """The table of one class of rows."""
-
-    source: Source
-    table: Table[Any]
-    key: Callable[[Any], str]
-    changed: Callable[..., None]
-    """Marks every key that reads the row. Takes the row before and after, and the time. For a
-    removed row it also takes whether a watch reported the deletion."""
 
 
 class Graph:
@@ -110,27 +104,24 @@ class Graph:
         """By exact class: isinstance takes five times as long to reject a Struct."""
 
     def _kinds_of_rows(self, tables: Mapping[Source, Table[Any]]) -> dict[type[Row], RowKind]:
-        edges, volumes = self._host_edges, self._volume_edges
+        edges = self._host_edges
         return {
             Job: RowKind("jobs", self.jobs, attrgetter("job_id"), self._job_changed),
-            Pod: RowKind("pods", self.pods, _key_of_pod, self._pod_changed),
+            Pod: RowKind("pods", self.pods, key_with_namespace, self._pod_changed),
             SlurmdPod: RowKind(
-                "slurmd_pods", self.slurmd_pods, _key_of_pod, edges.slurmd_pod_changed
+                "slurmd_pods", self.slurmd_pods, key_with_namespace, edges.slurmd_pod_changed
             ),
-            Node: RowKind("nodes", self.nodes, _name_of, edges.node_changed),
-            SlurmNode: RowKind("slurm_nodes", self.slurm_nodes, _name_of, edges.slurm_node_changed),
-            NodeSet: RowKind("node_sets", tables["node_sets"], _key_of_pod, edges.node_set_changed),
+            Node: RowKind("nodes", self.nodes, key_without_namespace, edges.node_changed),
+            SlurmNode: RowKind(
+                "slurm_nodes", self.slurm_nodes, key_without_namespace, edges.slurm_node_changed
+            ),
+            NodeSet: RowKind(
+                "node_sets", tables["node_sets"], key_with_namespace, edges.node_set_changed
+            ),
             Namespace: RowKind(
-                "namespaces", tables["namespaces"], _name_of, self._namespace_changed
+                "namespaces", tables["namespaces"], key_without_namespace, self._namespace_changed
             ),
-            VolumeClaim: RowKind(
-                "volume_claims", tables["volume_claims"], _key_of_pod, volumes.claim_changed
-            ),
-            Volume: RowKind("volumes", tables["volumes"], _name_of, volumes.volume_changed),
-            StorageClass: RowKind(
-                "storage_classes", tables["storage_classes"], _name_of, volumes.class_changed
-            ),
-            CsiNode: RowKind("csi_nodes", tables["csi_nodes"], _name_of, volumes.csi_node_changed),
+            **kinds_of_volumes(tables, self._volume_edges),
         }
 
     @property
@@ -438,13 +429,6 @@ class Graph:
             self.keys.mark_each(
                 self._workload_edges.pod_changed(before, after, now=now, deleted=deleted)
             )
-
-
-_name_of = attrgetter("name")
-
-
-def _key_of_pod(row: Pod | SlurmdPod | NodeSet | VolumeClaim) -> str:
-    return pod_key(row.namespace, row.name)
 
 
 def _named(key: str) -> tuple[str, str]:

@@ -4,7 +4,14 @@ from collections.abc import Collection
 
 from sunk_sync.core.graph.keys import Keys
 from sunk_sync.core.model.keys import CLUSTER, workload_key
-from sunk_sync.core.model.volumes import CsiNode, StorageClass, Volume, VolumeClaim
+from sunk_sync.core.model.volumes import (
+    CsiDriver,
+    CsiNode,
+    StorageCapacity,
+    StorageClass,
+    Volume,
+    VolumeClaim,
+)
 from sunk_sync.core.workloads.workloads import Workloads
 
 
@@ -32,6 +39,14 @@ class VolumeEdges:
 
     def csi_node_changed(self, before: CsiNode | None, after: CsiNode | None, *_: object) -> None:
         self._mark_workloads(self._volumes.csi_node_changed(before, after))
+
+    def driver_changed(self, before: CsiDriver | None, after: CsiDriver | None, *_: object) -> None:
+        self._mark_workloads(self._volumes.driver_changed(before, after))
+
+    def capacity_changed(
+        self, before: StorageCapacity | None, after: StorageCapacity | None, *_: object
+    ) -> None:
+        self._mark_workloads(self._volumes.capacity_changed(before, after))
 
     def _mark_workloads(self, keys: Collection[str]) -> None:
         """Mark these, and those that take turns with one whose place a volume decides now."""

@@ -22,7 +22,7 @@ from sunk_sync.core.model.volumes import ProvisionerSaid, Volume, VolumeClaim, V
 
 Source = Literal[
     "nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs", "other_pods", "node_sets", "namespaces",
-    "volume_claims", "volumes", "storage_classes", "csi_nodes"
+    "volume_claims", "volumes", "storage_classes", "csi_nodes", "csi_drivers", "storage_capacities"
 ]  # fmt: skip
 OTHER_PODS: Source = "other_pods"
 """Pods of other schedulers, only as `Taken`; read only with --watch-all-pods."""
@@ -31,7 +31,7 @@ NODE_SETS: Source = "node_sets"
 NAMESPACES: Source = "namespaces"
 """Read only if a rule of --user-policy needs their annotations."""
 VOLUME_SOURCES: tuple[Source, ...] = (
-    "volume_claims", "volumes", "storage_classes", "csi_nodes"
+    "volume_claims", "volumes", "storage_classes", "csi_nodes", "csi_drivers", "storage_capacities"
 )  # fmt: skip
 """Read from the moment when a workload Pod has a claim."""
 OPTIONAL: tuple[Source, ...] = (OTHER_PODS, NODE_SETS, NAMESPACES, *VOLUME_SOURCES)

@@ -23,7 +23,7 @@ from sunk_sync.core.model.facts import (
 )
 from sunk_sync.core.model.node_set_actions import CreatePod
 from sunk_sync.core.model.user_policy import Namespace
-from sunk_sync.core.model.volumes import CsiNode, StorageClass
+from sunk_sync.core.model.volumes import CsiDriver, CsiNode, StorageCapacity, StorageClass
 
 
 class Done(Struct, frozen=True, gc=False):
@@ -125,7 +125,7 @@ def _refusal(outcome: Refused) -> tuple[News, ...]:
 
 
 def _as_answer(seen: Observed, asked_s: float, *, made: bool) -> Observed | WriteEcho:
-    if isinstance(seen.row, Job | Namespace | StorageClass | CsiNode):
+    if isinstance(seen.row, Job | Namespace | StorageClass | CsiNode | CsiDriver | StorageCapacity):
         return seen
     return WriteEcho(seen.row, seen.order, asked_s, made)
 

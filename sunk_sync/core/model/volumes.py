@@ -88,6 +88,28 @@ class CsiNode(Struct, frozen=True, kw_only=True, gc=False):
     """Driver → volumes. A driver without a limit is left out."""
 
 
+class CsiDriver(Struct, frozen=True, kw_only=True, gc=False):
+    """A CSIDriver. Source: watch of CSIDrivers."""
+
+    name: str
+    uid: str
+    tells_room: bool = False
+    """Its StorageCapacities say where it has room for new volumes."""
+
+
+class StorageCapacity(Struct, frozen=True, kw_only=True, gc=False):
+    """Room for new volumes of one class on some Nodes. Source: watch of CSIStorageCapacities."""
+
+    namespace: str
+    name: str
+    uid: str
+    storage_class: str = ""
+    size: int = -1
+    """Bytes of the largest volume; -1: not said, so no volume fits."""
+    nodes: tuple[Requirement, ...] | None = None
+    """Labels of the Nodes; None: no Node reaches it."""
+
+
 class ProvisionerSaid(Struct, frozen=True, gc=False):
     """The latest Event of a claim about a volume that could not be made."""
 
@@ -98,4 +120,4 @@ class ProvisionerSaid(Struct, frozen=True, gc=False):
     asked_s: float
 
 
-VolumeRow = VolumeClaim | Volume | StorageClass | CsiNode
+VolumeRow = VolumeClaim | Volume | StorageClass | CsiNode | CsiDriver | StorageCapacity

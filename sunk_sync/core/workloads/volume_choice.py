@@ -15,7 +15,7 @@ from sunk_sync.core.translate.job_states import is_running, number_of
 from sunk_sync.core.translate.volume_fit import choose, claim_path
 from sunk_sync.core.views.workload import NO_VOLUMES, VolumeNeeds, WantedVolume
 from sunk_sync.core.workloads.index import WorkloadIndex
-from sunk_sync.core.workloads.volumes import NOTHING_SAID, NOWHERE, VolumeIndex, paths_of
+from sunk_sync.core.workloads.volumes import NOTHING_SAID, VolumeIndex, paths_of
 
 UNREADABLE: Final = "its claims, volumes or classes of storage cannot be read now"
 
@@ -41,7 +41,7 @@ class VolumeChoice:
             return volume.terms is not None
         if claim.volume or claim.selected_node or claim.selected_for:
             return True
-        return NOWHERE in self._known.where_to_have(claim)
+        return self._known.is_nowhere(claim)
 
     def needs(
         self, pods: Sequence[Pod], *, live: Entry[Job] | None, places: Sequence[Node]

@@ -9,8 +9,10 @@ from sunk_sync.core.model.keys import uids_of
 from sunk_sync.core.model.pod_spec import Requirement
 from sunk_sync.core.model.volumes import (
     ONE_NODE,
+    CsiDriver,
     CsiNode,
     ProvisionerSaid,
+    StorageCapacity,
     StorageClass,
     Volume,
     VolumeClaim,
@@ -21,15 +23,18 @@ from sunk_sync.core.translate.fences import Fence, Fences, TermsFence, fences_wi
 from sunk_sync.core.translate.job_states import is_live
 from sunk_sync.core.translate.volume_fit import (
     IN_USE,
+    NO_ROOM,
     NONE_FREE,
     OUT_OF_REACH,
     SELECTED,
     can_take,
     claim_path,
     is_reserved_for,
+    places_for,
 )
 from sunk_sync.core.views.parts import Selection
 from sunk_sync.core.workloads.index import Index, WorkloadIndex, discard
+from sunk_sync.core.workloads.storage_room import StorageRoom, has_room
 from sunk_sync.core.workloads.volume_limits import VolumeLimits
 
 UNREAD: Final = "its claims, volumes and classes of storage are not read yet"
@@ -37,7 +42,6 @@ SELECTIONS_MAX: Final = 100
 """Stale selections that the cluster's view names at a time."""
 
 WISHES_KEPT: Final = 1024
-NOWHERE: Final = Fence("", frozenset(), inside=True, reason=NONE_FREE)
 NOTHING_SAID: Final = ProvisionerSaid("", "", 0.0)
 
 Wish = tuple[str, bool, int, tuple[str, ...], tuple[Requirement, ...]]
@@ -53,6 +57,7 @@ class VolumeIndex:
         hosts: Claims,
         scheduler: str,
     ) -> None:
+        self._room = StorageRoom(tables)
         self._limits = VolumeLimits(tables=tables, index=index, hosts=hosts)
         self.tables: Sequence[Table[Any]] = [tables[source] for source in VOLUME_SOURCES]
         self.claims: Table[VolumeClaim] = tables["volume_claims"]
@@ -174,6 +179,33 @@ class VolumeIndex:
             return set()
         return self._without_node()
 
+    def driver_changed(self, before: CsiDriver | None, after: CsiDriver | None) -> set[str]:
+        told = [one is not None and one.tells_room for one in (before, after)]
+        if told[0] == told[1]:
+            return set()
+        self._fences.clear()
+        names = {one.name for one in (before, after) if one is not None}
+        classes = [one.name for one in self.classes.rows() if one.provisioner in names]
+        return self._users_of({path for one in classes for path in self._open.get(one, ())})
+
+    def capacity_changed(
+        self, before: StorageCapacity | None, after: StorageCapacity | None
+    ) -> set[str]:
+        """Return the workloads with a claim that has room there now, or has none any more."""
+        self._room.capacity_changed(before, after)
+        self._fences.clear()
+        rows = [one for one in (before, after) if one is not None]
+        paths = {path for one in rows for path in self._open.get(one.storage_class, ())}
+        moved = len({(one.storage_class, one.nodes) for one in rows}) > 1
+        claims = [(path, claim) for path in paths if (claim := self.claims.get(path)) is not None]
+        return self._users_of(
+            [
+                path
+                for path, claim in claims
+                if moved or has_room(before, claim) != has_room(after, claim)
+            ]
+        )
+
     def _attached_otherwise(self, paths: Iterable[str]) -> set[str]:
         """Return the users of these claims, and those who may have room where one of them is."""
         paths = set(paths)
@@ -214,7 +246,29 @@ class VolumeIndex:
             if (claim := self.claims.get(path)) is not None
             for fence in self._fences_of(claim, pod)
         ]
-        return (*found, *[fence for pod in pods for fence in self._limits.fences(pod)])
+        for pod in pods:
+            found += [*self._fences_of_all(pod), *self._limits.fences(pod)]
+        return tuple(found)
+
+    def _fences_of_all(self, pod: Pod) -> Iterator[Fence]:
+        """A Node with a free volume for each claim alone may have too few for all together."""
+        open_claims: defaultdict[str, list[VolumeClaim]] = defaultdict(list)
+        for path in paths_of(pod) if len(pod.volume_claims) > 1 else ():
+            claim = self.claims.get(path)
+            if claim is not None and self._is_open(claim):
+                open_claims[claim.storage_class].append(claim)
+        for name, claims in open_claims.items():
+            free = self._free.get(name, {}).values()
+            places = places_for(claims, free) if len(claims) > 1 else None
+            if places is not None:
+                yield Fence(*places, inside=True, reason=NONE_FREE)
+
+    def _is_open(self, claim: VolumeClaim) -> bool:
+        """Whether only a free volume can serve the claim."""
+        storage_class = self.classes.get(claim.storage_class)
+        made = storage_class is not None and storage_class.provisions
+        chosen = claim.volume or claim.selected_node or claim.selected_for
+        return not (made or chosen) and self.volume_of(claim) is None
 
     def _fences_of(self, claim: VolumeClaim, pod: Pod) -> Iterator[Fence | TermsFence]:
         in_use = self.nodes_in_use(claim, pod)
@@ -252,15 +306,22 @@ class VolumeIndex:
 
     def _new_fences(self, claim: VolumeClaim) -> Fences:
         terms = [volume.terms for volume in self.candidates(claim)]
+        reason = NONE_FREE
         storage_class = self.classes.get(claim.storage_class)
         if storage_class is not None and storage_class.provisions:
-            terms.append(storage_class.terms)
+            reason = NONE_FREE if terms or not self._room.is_told(storage_class) else NO_ROOM
+            terms.append(self._room.places(claim, storage_class))
         if None in terms:
             return ()
         places = tuple(dict.fromkeys(one for several in terms for one in several or ()))
         if not places:
-            return (NOWHERE,)
-        return fences_within(places, reason=NONE_FREE)
+            return (Fence("", frozenset(), inside=True, reason=reason),)
+        return fences_within(places, reason=reason)
+
+    def is_nowhere(self, claim: VolumeClaim) -> bool:
+        """Whether no Node can get a volume for the claim."""
+        fences = self.where_to_have(claim)
+        return any(isinstance(one, Fence) and one.inside and not one.values for one in fences)
 
     def candidates(self, claim: VolumeClaim) -> list[Volume]:
         free = self._free.get(claim.storage_class, {}).values()

@@ -217,7 +217,7 @@ class VolumeController:
             "storageClassName": spec.get("storageClassName", ""),
             "volumeMode": spec["volumeMode"],
             "claimRef": {"apiVersion": "v1", "kind": VOLUME_CLAIMS.name, **reference},
-            "csi": {"driver": PROVISIONER, "volumeHandle": owner["uid"]},
+            "csi": {"driver": self._driver_of(claim), "volumeHandle": owner["uid"]},
         }
         if node_name:
             made["nodeAffinity"] = on_node(self._host_of(node_name))
@@ -236,6 +236,10 @@ class VolumeController:
     def _class_of(self, claim: Object) -> Object | None:
         stored = self._store.get(STORAGE_CLASSES, f"/{claim['spec'].get('storageClassName', '')}")
         return stored.an_object if stored else None
+
+    def _driver_of(self, claim: Object) -> str:
+        found = self._class_of(claim)
+        return str(found["provisioner"]) if found is not None else PROVISIONER
 
     def _waits(self, claim: Object) -> bool:
         found = self._class_of(claim)

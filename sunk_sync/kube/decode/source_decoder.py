@@ -13,7 +13,14 @@ from msgspec import Struct
 from sunk_sync.core.model.facts import Node, Observed, Pod, Row, SlurmdPod, Source
 from sunk_sync.core.model.node_set import NodeSet
 from sunk_sync.core.model.user_policy import Namespace
-from sunk_sync.core.model.volumes import CsiNode, StorageClass, Volume, VolumeClaim
+from sunk_sync.core.model.volumes import (
+    CsiDriver,
+    CsiNode,
+    StorageCapacity,
+    StorageClass,
+    Volume,
+    VolumeClaim,
+)
 from sunk_sync.kube.api.answers import BAD_BYTES
 from sunk_sync.kube.decode import wire_hosts, wire_node_sets, wire_pods, wire_volumes
 from sunk_sync.kube.decode.hosts import (
@@ -25,7 +32,14 @@ from sunk_sync.kube.decode.hosts import (
 from sunk_sync.kube.decode.node_sets import node_set_row
 from sunk_sync.kube.decode.pods import other_row, pod_row
 from sunk_sync.kube.decode.strings import VALUE_LENGTH_MAX
-from sunk_sync.kube.decode.volumes import claim_row, csi_node_row, storage_class_row, volume_row
+from sunk_sync.kube.decode.volumes import (
+    claim_row,
+    csi_driver_row,
+    csi_node_row,
+    storage_capacity_row,
+    storage_class_row,
+    volume_row,
+)
 
 VERSION_LENGTH_MAX = 16
 NAME_LENGTH_MAX = 253
@@ -205,4 +219,13 @@ STORAGE_CLASSES: SourceDecoder[StorageClass] = SourceDecoder(
 )
 CSI_NODES: SourceDecoder[CsiNode] = SourceDecoder(
     "csi_nodes", "CSINode", wire_volumes.WireCsiNode, csi_node_row
+)
+CSI_DRIVERS: SourceDecoder[CsiDriver] = SourceDecoder(
+    "csi_drivers", "CSIDriver", wire_volumes.WireCsiDriver, csi_driver_row
+)
+STORAGE_CAPACITIES: SourceDecoder[StorageCapacity] = SourceDecoder(
+    "storage_capacities",
+    "CSIStorageCapacity",
+    wire_volumes.WireStorageCapacity,
+    storage_capacity_row,
 )

@@ -4,7 +4,14 @@ from sys import intern
 from typing import Final
 
 from sunk_sync.core.model.pod_spec import Requirement, Term
-from sunk_sync.core.model.volumes import CsiNode, StorageClass, Volume, VolumeClaim
+from sunk_sync.core.model.volumes import (
+    CsiDriver,
+    CsiNode,
+    StorageCapacity,
+    StorageClass,
+    Volume,
+    VolumeClaim,
+)
 from sunk_sync.core.translate.quantity import NANO, nanos
 from sunk_sync.kube.decode import wire_volumes as shapes
 from sunk_sync.kube.decode.pod_rules import node_terms, selector_of
@@ -80,6 +87,25 @@ def csi_node_row(wire: shapes.WireCsiNode) -> CsiNode:
     )
 
 
+def csi_driver_row(wire: shapes.WireCsiDriver) -> CsiDriver:
+    meta = wire.metadata
+    return CsiDriver(name=meta.name, uid=meta.uid, tells_room=wire.spec.storage_capacity)
+
+
+def storage_capacity_row(wire: shapes.WireStorageCapacity) -> StorageCapacity:
+    """Decode one room for volumes. Raise one of BAD_BYTES if its size is invalid."""
+    meta, largest = wire.metadata, wire.maximum_volume_size
+    size = wire.capacity if largest is None else largest
+    return StorageCapacity(
+        namespace=intern(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        storage_class=intern(wire.storage_class_name),
+        size=-1 if size is None else _bytes_of(size),
+        nodes=selector_of(wire.node_topology),
+    )
+
+
 def storage_class_row(wire: shapes.WireStorageClass) -> StorageClass:
     topologies = wire.allowed_topologies
     terms = None
@@ -99,9 +125,11 @@ def storage_class_row(wire: shapes.WireStorageClass) -> StorageClass:
 
 
 def _bytes(storage: shapes.WireStorage | None) -> int:
-    if storage is None:
-        return 0
-    return -(-nanos(str(storage.storage)) // NANO)
+    return 0 if storage is None else _bytes_of(storage.storage)
+
+
+def _bytes_of(quantity: shapes.WireQuantity) -> int:
+    return -(-nanos(str(quantity)) // NANO)
 
 
 def _within_zones(

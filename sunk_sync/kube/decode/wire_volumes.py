@@ -110,6 +110,32 @@ class WireCsiNode(Struct, frozen=True):
     spec: WireCsiNodeSpec = WireCsiNodeSpec()
 
 
+class WireCsiDriverSpec(Struct, frozen=True, rename="camel"):
+    storage_capacity: bool = False
+
+
+class WireCsiDriver(Struct, frozen=True):
+    metadata: WireVolumeMeta
+    kind: str = "CSIDriver"
+    spec: WireCsiDriverSpec = WireCsiDriverSpec()
+
+
+class WireCapacityMeta(Struct, frozen=True, rename="camel"):
+    resource_version: str
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+
+
+class WireStorageCapacity(Struct, frozen=True, rename="camel"):
+    metadata: WireCapacityMeta
+    kind: str = "CSIStorageCapacity"
+    storage_class_name: str = ""
+    capacity: WireQuantity | None = None
+    maximum_volume_size: WireQuantity | None = None
+    node_topology: WireLabelSelector | None = None
+
+
 class WireTopology(Struct, frozen=True, rename="camel"):
     match_label_expressions: list[WireRequirement] | None = None
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 from sunk_sync.core.model.facts import NAMESPACES, OTHER_PODS, Source
 from sunk_sync.core.model.node_set import GROUP, VERSION
 from sunk_sync.kube.decode.source_decoder import (
+    CSI_DRIVERS,
     CSI_NODES,
     NODE_SETS,
     NODES,
@@ -15,6 +16,7 @@ from sunk_sync.kube.decode.source_decoder import (
     OTHERS,
     PODS,
     SLURMD_PODS,
+    STORAGE_CAPACITIES,
     STORAGE_CLASSES,
     VOLUME_CLAIMS,
     VOLUMES,
@@ -231,6 +233,32 @@ COLLECTIONS: Final[Mapping[Source, Collection]] = {
                 "list",
                 "reads how many volumes a Node may attach, from the first Pod with a claim on",
             ),
+            WATCHED,
+        ),
+    ),
+    "csi_drivers": Collection(
+        title="csi drivers",
+        decoder=CSI_DRIVERS,
+        resource="csidrivers",
+        group="storage.k8s.io",
+        where="cluster",
+        is_read=lambda scope: scope.schedules,
+        component="scheduler",
+        verbs=(
+            ("list", "reads which drivers tell their room, from the first Pod with a claim on"),
+            WATCHED,
+        ),
+    ),
+    "storage_capacities": Collection(
+        title="storage capacities",
+        decoder=STORAGE_CAPACITIES,
+        resource="csistoragecapacities",
+        group="storage.k8s.io",
+        where="cluster",
+        is_read=lambda scope: scope.schedules,
+        component="scheduler",
+        verbs=(
+            ("list", "reads where there is room for a volume, from the first Pod with a claim on"),
             WATCHED,
         ),
     ),

@@ -122,6 +122,26 @@ def test_a_job_excludes_hosts_that_reach_no_volume_of_its_pod_P8(
 
 
 @pytest.mark.parametrize(
+    ("volumes", "excluded"),
+    [
+        ([volume("v1", "kn1"), volume("v2", "kn2"), volume("v3", "kn2")], ("n1", "n3")),
+        ([volume("v1", "kn1"), volume("v2", "kn2"), volume("v3", "kn2", size=5)], None),
+        ([volume("v1", "kn1", "kn2"), volume("v2", "kn2")], ("n1", "n3")),
+        ([volume("v1", "kn1"), volume("v2")], ("n2", "n3")),
+    ],
+    ids=["two on one Node", "one is too small", "one that two Nodes reach", "one from everywhere"],
+)
+def test_a_host_needs_a_free_volume_for_each_claim_of_a_pod_P8(
+    volumes: list[Row], excluded: tuple[str, ...] | None
+) -> None:
+    mine = user("p1", "c-p1", "c-p2")
+    claims = [claim(name, storage_class="local") for name in mine.volume_claims]
+    core = cluster(mine, *claims, *volumes)
+    submission = core.submission(mine)
+    assert (submission.excluded if submission is not None else None) == excluded
+
+
+@pytest.mark.parametrize(
     ("rows", "message"),
     [
         ([], 'persistentvolumeclaim "c-p1" not found'),
@@ -165,6 +185,9 @@ def test_a_pod_waits_until_its_claims_were_read_P8() -> None:
     core.see_listing("storage_classes", MADE)
     assert core.submission(mine) is None
     core.see_listing("csi_nodes")
+    core.see_listing("csi_drivers")
+    assert core.submission(mine) is None
+    core.see_listing("storage_capacities")
     assert core.submission(mine) is not None
 
 

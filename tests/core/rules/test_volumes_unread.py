@@ -24,7 +24,8 @@ def with_claim_alone(*jobs: Job) -> Core:
     for source in HOSTS:
         core.see(*listing(source, *[row for row in rows if source_of(row) == source]))
     core.see_listing("volume_claims", CLAIM)
-    core.see_listing("csi_nodes")
+    for source in ("csi_nodes", "csi_drivers", "storage_capacities"):
+        core.see_listing(source)
     return core
 
 

@@ -12,7 +12,9 @@ from tests.real.workloads import workload_spec
 CLAIMS = f"/api/v1/namespaces/{WORK}/persistentvolumeclaims"
 EVENTS = f"/api/v1/namespaces/{WORK}/events"
 SAID = "there is no space left"
-READ = ("volume_claims", "volumes", "storage_classes", "csi_nodes")
+READ = (
+    "volume_claims", "volumes", "storage_classes", "csi_nodes", "csi_drivers", "storage_capacities"
+)  # fmt: skip
 
 
 class Volumes:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from sunk_sync.embedded.kubernetes.store.kinds import STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
@@ -17,6 +18,8 @@ from tests.sim.workloads.storage import (
     add_claim,
     add_classes,
     add_volume,
+    set_limit,
+    set_room,
     with_claims,
 )
 from tests.sim.worlds import Worlds
@@ -50,6 +53,9 @@ class ClaimPeople:
         self._claim(SHARED, MADE)
         self._claim(PINNED, AT_ONCE)
         self._worlds.act(PERSON, self.provisioner)
+        self._limited, self._told = (self._rng.random() < 0.5 for _ in range(2))
+        for node in self._nodes:
+            self._worlds.act(PERSON, partial(self._change, node))
 
     def with_claim(self, name: str, spec: Object) -> Object:
         """Return the spec of this Pod, with a claim in most cases."""
@@ -75,8 +81,11 @@ class ClaimPeople:
         if not self.active or self._rng.random() < 0.8:
             return None
         doing: Callable[[], object] = self._rng.choice(
-            (self.delete_claim, self.renew, self.provisioner, self.add_volume, self.add_missing)
-        )
+            (
+                self.delete_claim, self.renew, self.provisioner, self.add_volume,
+                self.add_missing, self.change_room,
+            )
+        )  # fmt: skip
         return f"{doing.__name__} {doing()}"
 
     def delete_claim(self) -> str:
@@ -110,6 +119,18 @@ class ClaimPeople:
         self._claim(MISSING, self._rng.choice((MADE, LOCAL)))
         return MISSING
 
+    def change_room(self) -> str:
+        return self._change(self._rng.choice(self._nodes))
+
+    def _change(self, node: str) -> str:
+        """The driver attaches more or fewer volumes to a Node, or has more or less room there."""
+        limit, gib = self._rng.choice((1, 1, 2, None)), self._rng.choice((0, 1, 5))
+        if self._limited:
+            set_limit(self._kube, node, limit)
+        if self._told:
+            set_room(self._kube, node, gib, namespace=self._namespace)
+        return f"{node}: {limit} volumes, {gib} GiB"
+
     def provisioner(self) -> str:
         """Let the provisioner be fast, slow or silent, and fail on some Nodes."""
         takes_s = self._rng.choice(("0", "2", "20", "inf"))
@@ -117,9 +138,14 @@ class ClaimPeople:
         return self._set_provisioner(takes_s, ",".join(failing))
 
     def calm(self) -> None:
-        """Let the provisioner make each volume."""
-        if self.active:
-            self._worlds.act(PERSON, lambda: self._set_provisioner("1", ""))
+        """Let the provisioner make each volume, and have room; the limits of Nodes stay."""
+        if not self.active:
+            return
+        self._worlds.act(PERSON, lambda: self._set_provisioner("1", ""))
+        for node in self._nodes:
+            if self._told:
+                room = partial(set_room, self._kube, node, 5, namespace=self._namespace)
+                self._worlds.act(PERSON, room)
 
     def _set_provisioner(self, takes_s: str, not_on: str) -> str:
         patch = {"metadata": {"annotations": {PROVISION: takes_s, NOT_ON: not_on}}}

@@ -72,6 +72,26 @@ def storage(*hosts: str, **knobs: str) -> Doing:
     return doing
 
 
+def limits(*counts: int) -> Doing:
+    """Let the hosts attach so many volumes, k1 first."""
+
+    def doing(stage: Stage) -> None:
+        for number, count in enumerate(counts, start=1):
+            storing.set_limit(stage.kube, f"k{number}", count)
+
+    return doing
+
+
+def rooms(*sizes: int) -> Doing:
+    """Let the driver have so many GiB for a volume on the hosts, k1 first."""
+
+    def doing(stage: Stage) -> None:
+        for number, gib in enumerate(sizes, start=1):
+            storing.set_room(stage.kube, f"k{number}", gib, namespace=NAMESPACE)
+
+    return doing
+
+
 def pinned(name: str, *, node: str) -> Doing:
     """Create a Pod whose claim is bound already, to a volume of this Node."""
 
@@ -272,6 +292,11 @@ SCENARIOS: Mapping[str, Scenario] = {
         (1, pods_with_claims("a", "b", of=LOCAL)),
         (30, lambda stage: storing.add_volume(stage.kube, "disk-k3", LOCAL, node="k3")),
     ),
+    "five pods want one local volume": story(
+        "P8",
+        (1, storage("k1")),
+        (1, pods_with_claims("a", "b", "c", "d", "e", of=LOCAL, cpus=2)),
+    ),
     "a bound claim decides the host": story("P8", (1, pinned("a", node="k3"))),
     "a provisioner fails on one host": story(
         "P8 P32",
@@ -297,6 +322,30 @@ SCENARIOS: Mapping[str, Scenario] = {
     ),
     "two pods share a claim that one host at a time can use": story(
         "P8", (1, sharing("a", "b")), (90, delete("a"))
+    ),
+    "two pods whose hosts attach one volume each": story(
+        "P8",
+        (1, storage(everywhere="yes")),
+        (1, limits(1, 1, 1)),
+        (1, pods_with_claims("a", of=MADE)),
+        (20, pods_with_claims("b", of=MADE)),
+    ),
+    "a pod waits until a host can attach its volume": story(
+        "P8",
+        (1, storage(everywhere="yes")),
+        (1, limits(1, 1, 1)),
+        (1, pods_with_claims("a", "b", "c", "d", of=MADE)),
+        (30, delete("b")),
+    ),
+    "a volume is made where there is room": story(
+        "P8", (1, storage()), (1, rooms(0, 5, 0)), (1, pods_with_claims("a", of=MADE))
+    ),
+    "a pod waits for room in the storage": story(
+        "P8",
+        (1, storage()),
+        (1, rooms(0, 0, 0)),
+        (1, pods_with_claims("a", of=MADE)),
+        (30, rooms(0, 0, 5)),
     ),
     "three pods are spread over two zones": story(
         "P8", (1, zones("a", "a", "b")), (9, members("a", "b", "c", of="by-zone"))

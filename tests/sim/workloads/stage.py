@@ -11,7 +11,7 @@ from tests.sim.stage import Stage
 from tests.sim.wire import Exchange, Moment
 from tests.sim.workloads.callers import Callers, Habits
 from tests.sim.workloads.checks import WorkloadChecks
-from tests.sim.workloads.group_checks import GIVEN_UP_MAX, GroupChecks
+from tests.sim.workloads.group_checks import CALM_S, GIVEN_UP_MAX, GroupChecks
 from tests.sim.workloads.groups import GROUP
 from tests.sim.workloads.overlap import Overlap
 from tests.sim.workloads.people import NAMESPACE
@@ -38,7 +38,7 @@ class WorkloadStage(Stage):
                 gated=self.worlds.slurm.setup.knobs.prolog_slurmctld,
             )
             self.wire.witnesses.append(self.workloads)
-            VolumeChecks(self.worlds, self.history)
+            VolumeChecks(self.worlds, self.history, seen_s=CALM_S)
             crashes = bool(self._crashes or self._branch)
             GroupChecks(
                 self.worlds,

@@ -23,6 +23,8 @@ from sunk_sync.core.views import conclusions
 from sunk_sync.core.views.parts import Placement
 from sunk_sync.core.views.workload import NO_VOLUMES, Workload
 from sunk_sync.core.workloads.neighbours import Neighbours
+from sunk_sync.core.workloads.storage_room import StorageRoom
+from sunk_sync.core.workloads.volume_limits import VolumeLimits
 from sunk_sync.core.workloads.volumes import VolumeIndex
 from sunk_sync.kube.write import volumes as volume_writes
 from sunk_sync.slurm.read.job_owners import JobOwners
@@ -131,6 +133,14 @@ BROKEN: dict[str, Broken] = {
     "two Pods with one port come to one Node (P8)": (
         [(Neighbours, "fences", lambda *_: ())], "three pods want one port", {"forbidden beside"},
     ),
+    "a Node attaches more volumes than it may (P8)": (
+        [(VolumeLimits, "fences", lambda *_: iter(()))],
+        "two pods whose hosts attach one volume each", {"too many volumes"},
+    ),
+    "a volume is made where there is no room (P8)": (
+        [(StorageRoom, "places", lambda _, __, storage_class: storage_class.terms)],
+        "a volume is made where there is room", {"no room"},
+    ),
     "a spread is not kept (P8)": (
         [(pod_rules, "_spread", lambda *_: _ANYWHERE)],
         "three pods are spread over two zones", {"forbidden domain"},
@@ -179,7 +189,7 @@ BROKEN: dict[str, Broken] = {
     ),
     "a volume is taken from a claim (P8)": (
         [(volume_writes, "_reserve", _reserves_any)],
-        "two pods want one local volume", {"volume taken"},
+        "five pods want one local volume", {"volume taken"},
     ),
     "a Node is taken from a live job (P8)": (
         [(VolumeIndex, "_is_over", _yes)], "a provisioner makes a volume", {"selection taken"},

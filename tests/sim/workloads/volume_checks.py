@@ -1,15 +1,26 @@
 """Invariants of the writes to claims and volumes, and of bindings of Pods with claims (P8)."""
 
+import math
+from collections import defaultdict
 from typing import Final
 
-from sunk_sync.embedded.kubernetes.store.kinds import PODS
+from sunk_sync.embedded.kubernetes.store.kinds import CSI_NODES, PODS, STORAGE_CAPACITIES
 from sunk_sync.embedded.kubernetes.store.store import Change
 from sunk_sync.embedded.slurm.model.job import Job
 from sunk_sync.embedded.slurm.model.node import Node
 from tests.sim import words
 from tests.sim.history import History
 from tests.sim.words import Object
-from tests.sim.workloads.storage import claim_of, claims_of, host_of, volume_of
+from tests.sim.workloads.storage import (
+    attached,
+    claim_of,
+    claims_of,
+    host_of,
+    is_made,
+    limit_in,
+    limit_of,
+    volume_of,
+)
 from tests.sim.workloads.truth import (
     is_alive,
     is_live,
@@ -17,19 +28,30 @@ from tests.sim.workloads.truth import (
     place_of,
     spelled,
     uid_of,
+    workload,
     workloads_of,
 )
 from tests.sim.worlds import US, Worlds
 
 SEEN_S: Final = 90.0
 """Time in which the service may not know that a claim has gone."""
+HOST: Final = "kubernetes.io/hostname"
+OWN_S: Final = 20.0
+"""The same for what it bound itself."""
 CLAIM, VOLUME = "PersistentVolumeClaim", "PersistentVolume"
 OURS: Final = frozenset({words.SELECTED_NODE, words.VOLUME_FOR})
 OF_VOLUMES: Final = frozenset({"pv.kubernetes.io/bound-by-controller"})
 
 
 class VolumeChecks:
-    def __init__(self, worlds: Worlds, history: History) -> None:
+    def __init__(self, worlds: Worlds, history: History, *, seen_s: float = SEEN_S) -> None:
+        self._seen_s = seen_s
+        self._bound_s: dict[str, float] = {}
+        """UID of a Pod → when it was bound."""
+        self._limits: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+        """Node → how many volumes it could attach, and until when."""
+        self._rooms: list[tuple[Object, float]] = []
+        """Room that the driver told, and until when; it tells nothing before the first one."""
         self._worlds = worlds
         self._history = history
         self._gone: dict[str, tuple[str, float]] = {}
@@ -45,10 +67,18 @@ class VolumeChecks:
             self._claim_changed(change, author)
         elif kind == VOLUME and author == US:
             self._check_volume(change)
+        elif kind == CSI_NODES.name:
+            before = change.before.an_object if change.before else None
+            was = limit_in(before) if before is not None else math.inf
+            self._limits[change.now.an_object["metadata"]["name"]].append((was, self._worlds.now_s))
+        elif kind == STORAGE_CAPACITIES.name and change.before is not None:
+            self._rooms.append((change.before.an_object, self._worlds.now_s))
         elif kind == "Pod" and author == US and change.before is not None:
             pod = change.now.an_object
             if place_of(pod) and not place_of(change.before.an_object):
+                self._bound_s[uid_of(pod)] = self._worlds.now_s
                 self._check_binding(pod)
+                self._check_attached(pod)
 
     def _check_binding(self, pod: Object) -> None:
         namespace = pod["metadata"]["namespace"]
@@ -57,6 +87,34 @@ class VolumeChecks:
             why = why or self._where_else(f"{namespace}/{name}", place_of(pod))
             if why:
                 self._break("bound without volume", f"{pod['metadata']['name']}: {name} {why}")
+
+    def _check_attached(self, pod: Object) -> None:
+        """The Node attaches no more volumes than it may, by all that the service must know."""
+        node_name, kube, since_s = place_of(pod), self._worlds.kube, self._worlds.now_s
+        bound_s = since_s - min(self._seen_s, OWN_S)
+        since_s -= self._seen_s
+        known = [
+            one
+            for one in workload(self._worlds)
+            if is_alive(one) and place_of(one) == node_name
+            if self._bound_s.get(uid_of(one), 0.0) < bound_s or uid_of(one) == uid_of(pod)
+        ]
+        before = [count for count, until_s in self._limits[node_name] if until_s > since_s]
+        most = max([limit_of(kube, node_name), *before])
+        if attached(kube, [pod]) and len(attached(kube, known)) > most:
+            name = pod["metadata"]["name"]
+            self._break("too many volumes", f"{name} to {node_name}, which attaches {most:.0f}")
+
+    def _check_room(self, claim: Object, node_name: str) -> None:
+        """A Node is selected only where the driver has told of room, now or lately."""
+        since_s = self._worlds.now_s - self._seen_s
+        rows = self._worlds.kube.store.rows(STORAGE_CAPACITIES).values()
+        rooms = [row.an_object for row in rows]
+        rooms += [one for one, until_s in self._rooms if until_s > since_s]
+        has_room = {one["nodeTopology"]["matchLabels"][HOST] for one in rooms if _fits(one)}
+        if rooms and is_made(claim) and node_name not in has_room:
+            name = claim["metadata"]["name"]
+            self._break("no room", f"{node_name} was selected for {name}, but {has_room} have room")
 
     def _where_else(self, path: str, node_name: str) -> str:
         """All claims here are ReadWriteOnce."""
@@ -92,6 +150,9 @@ class VolumeChecks:
         if changed - OURS or before["spec"] != now["spec"]:
             self._break("foreign claim", f"{change.key}: more than our marks changed")
         self._check_selection(change.key, was, is_now)
+        selected = is_now.get(words.SELECTED_NODE, "")
+        if selected and selected != was.get(words.SELECTED_NODE):
+            self._check_room(now, selected)
 
     def _check_selection(self, path: str, was: dict[str, str], now: dict[str, str]) -> None:
         """No Node is taken from the job, or from the other scheduler, that selected it."""
@@ -140,6 +201,11 @@ class VolumeChecks:
 
     def kube_restored(self) -> None:
         """Ignore restores, which runs of Pods do not have."""
+
+
+def _fits(capacity: Object) -> bool:
+    """All claims here ask for 1 GiB."""
+    return bool(capacity["capacity"] != "0Gi")
 
 
 def users_of(worlds: Worlds, path: str) -> list[Object]:

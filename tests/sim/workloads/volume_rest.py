@@ -11,7 +11,15 @@ from sunk_sync.embedded.kubernetes.store.kinds import (
 from sunk_sync.embedded.kubernetes.volumes import NO_PROVISIONER
 from tests.sim import words
 from tests.sim.words import Object
-from tests.sim.workloads.storage import claim_of, claims_of, host_of, volume_of
+from tests.sim.workloads.storage import (
+    attached,
+    claim_of,
+    claims_of,
+    has_room,
+    host_of,
+    limit_of,
+    volume_of,
+)
 from tests.sim.workloads.truth import (
     is_alive,
     live_jobs,
@@ -19,6 +27,7 @@ from tests.sim.workloads.truth import (
     slurm_node_of,
     spelled,
     uid_of,
+    workload,
 )
 from tests.sim.workloads.volume_checks import users_of
 from tests.sim.worlds import Worlds
@@ -27,6 +36,7 @@ from tests.sim.worlds import Worlds
 def hosts_with_volumes(worlds: Worlds, pods: Sequence[Object]) -> set[str]:
     """Return the Slurm nodes where each of these Pods can have all its claims."""
     nodes = {key.removeprefix("/") for key in worlds.kube.store.rows(NODES)}
+    nodes = {node for node in nodes if _attaches(worlds, node, pods)}
     for pod in pods:
         for name in claims_of(pod):
             nodes &= _nodes_of(worlds, pod, name, nodes)
@@ -34,6 +44,16 @@ def hosts_with_volumes(worlds: Worlds, pods: Sequence[Object]) -> set[str]:
             others = [one for one in users_of(worlds, path) if uid_of(one) != uid_of(pod)]
             nodes &= set(filter(None, map(place_of, others))) or nodes
     return set(map(slurm_node_of, nodes))
+
+
+def _attaches(worlds: Worlds, node_name: str, pods: Sequence[Object]) -> bool:
+    """Whether the Node can attach the volumes of each of these Pods too."""
+    there = [one for one in workload(worlds) if is_alive(one) and place_of(one) == node_name]
+    kube = worlds.kube
+    return all(
+        not attached(kube, [pod]) or len(attached(kube, [*there, pod])) <= limit_of(kube, node_name)
+        for pod in pods
+    )
 
 
 def _nodes_of(worlds: Worlds, pod: Object, name: str, nodes: set[str]) -> set[str]:
@@ -52,7 +72,7 @@ def _nodes_of(worlds: Worlds, pod: Object, name: str, nodes: set[str]) -> set[st
     if words.SELECTED_NODE in marks and words.VOLUME_FOR not in marks:
         return {marks[words.SELECTED_NODE]}
     if stored.an_object["provisioner"] != NO_PROVISIONER:
-        return nodes
+        return {node for node in nodes if has_room(kube, node)}
     return {host_of(one) for one in _free(worlds, claim)}
 
 

@@ -142,6 +142,16 @@
   verbs:
     - list # reads how many volumes a Node may attach, from the first Pod with a claim on
     - watch # changes arrive within milliseconds
+- apiGroups: [storage.k8s.io]
+  resources: [csidrivers]
+  verbs:
+    - list # reads which drivers tell their room, from the first Pod with a claim on
+    - watch # changes arrive within milliseconds
+- apiGroups: [storage.k8s.io]
+  resources: [csistoragecapacities]
+  verbs:
+    - list # reads where there is room for a volume, from the first Pod with a claim on
+    - watch # changes arrive within milliseconds
 {{- end }}
 
 {{- define "sunk-sync.rules.own" -}}

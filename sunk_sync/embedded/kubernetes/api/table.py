@@ -270,6 +270,16 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("VolumeBindingMode", _at("volumeBindingMode", default="")),
         _AGE,
     ),
+    "CSIDriver": (
+        _NAME,
+        Column("StorageCapacity", _at("spec", "storageCapacity", default="false")),
+        _AGE,
+    ),
+    "CSIStorageCapacity": (
+        _NAME,
+        Column("StorageClassName", _at("storageClassName", default="")),
+        Column("Capacity", _at("capacity", default="")),
+    ),
     "CSINode": (_NAME, Column("Drivers", _drivers), _AGE),
     "Lease": (_NAME, Column("Holder", _at("spec", "holderIdentity", default="")), _AGE),
 }

@@ -205,6 +205,21 @@ CSI_NODES = Kind(
     fields=_NAMED,
     blank={"spec": {"drivers": None}},
 )
+CSI_DRIVERS = Kind(
+    name="CSIDriver",
+    plural="csidrivers",
+    group="storage.k8s.io",
+    namespaced=False,
+    fields=_NAMED,
+    blank={"spec": {}},
+)
+STORAGE_CAPACITIES = Kind(
+    name="CSIStorageCapacity",
+    plural="csistoragecapacities",
+    group="storage.k8s.io",
+    fields=_PLACED,
+    blank={"storageClassName": ""},
+)
 
 REVIEWS = Kind(
     name="SelfSubjectAccessReview",
@@ -233,7 +248,8 @@ NODE_SETS = Kind(
 """A custom resource: a cluster knows it only where it is installed."""
 
 KINDS = (
-    NODES, PODS, EVENTS, NAMESPACES, LEASES, VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES, CSI_NODES
+    NODES, PODS, EVENTS, NAMESPACES, LEASES, VOLUME_CLAIMS, VOLUMES, STORAGE_CLASSES, CSI_NODES,
+    CSI_DRIVERS, STORAGE_CAPACITIES,
 )  # fmt: skip
 """The kinds of every cluster."""
 KNOWN_KINDS = (*KINDS, NODE_SETS)

@@ -82,6 +82,8 @@ SHAPES: dict[str, Shape] = {
     "PersistentVolume": _of(metadata=_METADATA, spec=_of(accessModes=ATOMIC, mountOptions=ATOMIC)),
     "StorageClass": _of(metadata=_METADATA, allowedTopologies=ATOMIC, mountOptions=ATOMIC),
     "CSINode": _of(metadata=_METADATA, spec=_of(drivers=_NAMED)),
+    "CSIDriver": _of(metadata=_METADATA, spec=ATOMIC),
+    "CSIStorageCapacity": _of(metadata=_METADATA, nodeTopology=ATOMIC),
     "SelfSubjectAccessReview": _of(metadata=_METADATA),
 }
 MERGE_KEYS = {"ports": "containerPort"}
