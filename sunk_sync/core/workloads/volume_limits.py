@@ -39,6 +39,8 @@ class VolumeLimits:
         """Node → Pods with claims that are bound there."""
         self._most = 0
         """The most claims that a Pod ever had."""
+        self._nodes_with: Counter[tuple[str, int]] = Counter()
+        """Driver and limit → Nodes."""
         self._lowest: dict[str, int] = {}
         """Driver → its lowest limit on any Node."""
         self._kept: dict[str, Attached] = {}
@@ -71,17 +73,12 @@ class VolumeLimits:
         limits = [one.limits if one is not None else () for one in (before, after)]
         if limits[0] == limits[1]:
             return False
-        removed = set(limits[0]) - set(limits[1])
-        if any(self._lowest.get(driver) == count for driver, count in removed):
-            self._lowest = {}
-            for row in self._csi_nodes.rows():
-                self._note_limits(row.limits)
-        self._note_limits(limits[1])
+        self._nodes_with.subtract(limits[0])
+        self._nodes_with.update(limits[1])
+        self._lowest = {}
+        for driver, count in sorted(+self._nodes_with):
+            self._lowest.setdefault(driver, count)
         return True
-
-    def _note_limits(self, limits: Iterable[tuple[str, int]]) -> None:
-        for driver, count in limits:
-            self._lowest[driver] = min(count, self._lowest.get(driver, count))
 
     def are_short(self, nodes: Iterable[str]) -> bool:
         """Whether room for volumes on one of these Nodes may matter to some Pod."""

@@ -184,6 +184,8 @@ class VolumeIndex:
         if told[0] == told[1]:
             return set()
         self._fences.clear()
+        if self.unread():
+            return set()
         names = {one.name for one in (before, after) if one is not None}
         classes = [one.name for one in self.classes.rows() if one.provisioner in names]
         return self._users_of({path for one in classes for path in self._open.get(one, ())})
@@ -194,6 +196,8 @@ class VolumeIndex:
         """Return the workloads with a claim that has room there now, or has none any more."""
         self._room.capacity_changed(before, after)
         self._fences.clear()
+        if self.unread():
+            return set()
         rows = [one for one in (before, after) if one is not None]
         paths = {path for one in rows for path in self._open.get(one.storage_class, ())}
         moved = len({(one.storage_class, one.nodes) for one in rows}) > 1
