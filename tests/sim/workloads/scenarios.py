@@ -72,6 +72,16 @@ def storage(*hosts: str, **knobs: str) -> Doing:
     return doing
 
 
+def disks(node: str, count: int) -> Doing:
+    """Create more volumes on this host."""
+
+    def doing(stage: Stage) -> None:
+        for number in range(count):
+            storing.add_volume(stage.kube, f"disk-{node}-{number}", LOCAL, node=node)
+
+    return doing
+
+
 def limits(*counts: int) -> Doing:
     """Let the hosts attach so many volumes, k1 first."""
 
@@ -296,6 +306,7 @@ SCENARIOS: Mapping[str, Scenario] = {
         "P8",
         (1, storage("k1")),
         (1, pods_with_claims("a", "b", "c", "d", "e", of=LOCAL, cpus=2)),
+        (30, disks("k3", 4)),
     ),
     "a bound claim decides the host": story("P8", (1, pinned("a", node="k3"))),
     "a provisioner fails on one host": story(
