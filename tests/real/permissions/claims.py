@@ -37,8 +37,10 @@ OTHERS = "a Node that Pods of other schedulers fill is no host"
 DEFAULT_USER = "a Pod gets the default user that its Namespace names"
 SELECTED = "a claim gets its volume on the host of its Pod's job"
 RESERVED = "a free volume is reserved for the claim of a Pod"
+ATTACHED = "a Pod whose volume no Node may attach gets no job"
+ROOM = "a Pod for whose volume the driver has no room gets no job"
 SAID = "a Pod shows why the provisioner of its claim makes no volume"
-OF_VOLUMES = (SELECTED, RESERVED, SAID)
+OF_VOLUMES = (SELECTED, RESERVED, ATTACHED, ROOM, SAID)
 LOCKED = "a Node whose job asks for the lock is locked"
 
 Grant = tuple[str, str, str]
@@ -61,10 +63,10 @@ WITHOUT: Mapping[Grant, str] = {
     ("cluster", "persistentvolumes", "patch"): RESERVED,
     ("cluster", "storageclasses", "list"): SELECTED,
     ("cluster", "storageclasses", "watch"): SELECTED,
-    ("cluster", "csinodes", "list"): SELECTED,
-    ("cluster", "csinodes", "watch"): SELECTED,
-    ("cluster", "csidrivers", "list"): SELECTED,
-    ("cluster", "csidrivers", "watch"): SELECTED,
+    ("cluster", "csinodes", "list"): ATTACHED,
+    ("cluster", "csinodes", "watch"): ATTACHED,
+    ("cluster", "csidrivers", "list"): ROOM,
+    ("cluster", "csidrivers", "watch"): ROOM,
     ("cluster", "csistoragecapacities", "list"): SELECTED,
     ("cluster", "csistoragecapacities", "watch"): SELECTED,
     ("slurmd", "pods", "list"): POD_CORDON,

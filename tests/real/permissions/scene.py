@@ -387,6 +387,8 @@ class Scene:
             claims.INDEXED_JOB: lambda: self._jobs_of(self._named("indexed")),
             claims.SELECTED: lambda: self._volumes.is_selected(self._named("volume")),
             claims.RESERVED: lambda: self._volumes.is_reserved(self._named("volume")),
+            claims.ATTACHED: lambda: self._volumes.is_not_attached(self._named("volume")),
+            claims.ROOM: lambda: self._volumes.has_no_room(self._named("volume")),
         }
 
     def _afterwards(self) -> Claims:

@@ -1,5 +1,6 @@
 """Pods with claims in the scene: sunk-sync selects a Node for one, and reserves a volume."""
 
+import time
 from functools import partial
 
 from tests.real import volumes
@@ -11,6 +12,8 @@ from tests.real.workloads import workload_spec
 
 CLAIMS = f"/api/v1/namespaces/{WORK}/persistentvolumeclaims"
 EVENTS = f"/api/v1/namespaces/{WORK}/events"
+ROOMS = f"/apis/storage.k8s.io/v1/namespaces/{WORK}/csistoragecapacities"
+TOLD_S = 0.5
 SAID = "there is no space left"
 READ = (
     "volume_claims", "volumes", "storage_classes", "csi_nodes", "csi_drivers", "storage_capacities"
@@ -26,7 +29,10 @@ class Volumes:
 
     def clear(self) -> None:
         """Delete what the last round made; its Pods are gone."""
-        for collection in (CLAIMS, volumes.VOLUMES, volumes.STORAGE_CLASSES):
+        for collection in (
+            CLAIMS, volumes.VOLUMES, volumes.STORAGE_CLASSES, volumes.CSI_NODES,
+            volumes.CSI_DRIVERS, ROOMS,
+        ):  # fmt: skip
             self._rest.call("DELETE", collection)
 
     def begin(self, name: str, service: Service) -> None:
@@ -40,18 +46,48 @@ class Volumes:
             )
 
     def make(self, name: str) -> None:
-        """Make one Pod whose volume somebody must make, and one for which there is a volume."""
-        for kind, provisioner in (
-            ("made", "nobody.invalid"),
-            ("local", volumes.NO_PROVISIONER),
-        ):
+        """Make Pods with one claim each. Of `made` somebody must make the volume, of `local` there
+        is one, of `full` no Node may attach it, and of `empty` the driver has no room for it.
+        """
+        self._make_drivers(name)
+        for kind in ("made", "local", "full", "empty"):
             own = f"{name}-{kind}"
+            provisioner = volumes.NO_PROVISIONER if kind == "local" else f"{name}.{kind}"
             one = volumes.storage_class(own, provisioner, volumes.WAITS)
             self._rest.call("POST", volumes.STORAGE_CLASSES, one)
             self._rest.call("POST", CLAIMS, volumes.claim(own, own))
             self._make_pod(own, own)
         disk = volumes.volume(f"{name}-disk", f"{name}-local")
         self._rest.call("POST", volumes.VOLUMES, disk)
+
+    def _make_drivers(self, name: str) -> None:
+        """Make what the drivers tell, a moment before there are Pods that need it."""
+        for kind in ("made", "empty"):
+            driver = {"metadata": {"name": f"{name}.{kind}"}, "spec": {"storageCapacity": True}}
+            self._rest.call("POST", volumes.CSI_DRIVERS, driver)
+        self._rest.call("POST", ROOMS, {
+            "metadata": {"name": name},
+            "storageClassName": f"{name}-made",
+            "capacity": "10Gi",
+            "nodeTopology": {},
+        })  # fmt: skip
+        full = {"name": f"{name}.full", "allocatable": {"count": 0}}
+        for node in self._rest.call("GET", "/api/v1/nodes")["items"]:
+            host = node["metadata"]["name"]
+            drivers = [{**full, "nodeID": host}]
+            one = {"metadata": {"name": host}, "spec": {"drivers": drivers}}
+            self._rest.call("POST", volumes.CSI_NODES, one)
+        time.sleep(TOLD_S)
+
+    def is_not_attached(self, name: str) -> bool:
+        return self._waits_for(f"{name}-full", "exceed max volume count")
+
+    def has_no_room(self, name: str) -> bool:
+        return self._waits_for(f"{name}-empty", "did not have enough free storage")
+
+    def _waits_for(self, name: str, why: str) -> bool:
+        pod = self._rest.call("GET", f"/api/v1/namespaces/{WORK}/pods/{name}")
+        return any(why in one.get("message", "") for one in pod["status"].get("conditions", []))
 
     def _make_pod(self, name: str, claim: str) -> None:
         spec = {**workload_spec(), **volumes.with_claim(claim)}
