@@ -11,10 +11,11 @@ from sunk_sync.core.model.volumes import ONE_NODE, ONE_POD, VolumeClaim
 from sunk_sync.core.tables.claims import pod_key
 from sunk_sync.core.tables.entries import Entry
 from sunk_sync.core.tables.table import Table
-from sunk_sync.core.translate.job_states import is_running, number_of
+from sunk_sync.core.translate.job_states import is_running
 from sunk_sync.core.translate.volume_fit import choose, claim_path
 from sunk_sync.core.views.workload import NO_VOLUMES, VolumeNeeds, WantedVolume
 from sunk_sync.core.workloads.index import WorkloadIndex
+from sunk_sync.core.workloads.volume_limits import job_age
 from sunk_sync.core.workloads.volumes import NOTHING_SAID, VolumeIndex, paths_of
 
 UNREADABLE: Final = "its claims, volumes or classes of storage cannot be read now"
@@ -83,7 +84,7 @@ class VolumeChoice:
             if uid == pod.uid or other.node_name or other.ended:
                 continue
             jobs = [self._jobs.entries[one] for one in self._index.jobs_of_uid.get(uid, ())]
-            if any(is_running(one.row) and _age(one) < _age(live) for one in jobs):
+            if any(is_running(one.row) and job_age(one) < job_age(live) for one in jobs):
                 return f'Pod {other.name}, which uses persistentvolumeclaim "{name}" too, is first'
         return ""
 
@@ -180,8 +181,3 @@ class VolumeChoice:
             return one
         why = f'the provisioner of claim "{claim.name}" makes no volume on Node {node.name}'
         return f"{why}: {one.said}" if one.said else why
-
-
-def _age(entry: Entry[Job]) -> tuple[float, tuple[int, int]]:
-    """Return since when the job is as it is: a binding for the older one may be on its way."""
-    return entry.changed_s, number_of(entry.row)

@@ -189,7 +189,7 @@ class VolumeLimits:
         """Yield the unbound Pods of older jobs there; without an age, of all jobs."""
         for host in self._hosts.hosts_on_node(node_name):
             for job_id in self._index.arrivals.get(host, ()):
-                if age is not None and _age(self._jobs.entries[job_id]) >= age:
+                if age is not None and job_age(self._jobs.entries[job_id]) >= age:
                     continue
                 for uid in self._index.uids_of_job[job_id]:
                     pod = self._index.pod_of(uid)
@@ -198,9 +198,9 @@ class VolumeLimits:
 
     def _age_of(self, pod: Pod) -> Age | None:
         entries = [self._jobs.entries[one] for one in self._index.jobs_of_uid.get(pod.uid, ())]
-        return min([_age(entry) for entry in entries if is_running(entry.row)], default=None)
+        return min([job_age(entry) for entry in entries if is_running(entry.row)], default=None)
 
 
-def _age(entry: Entry[Job]) -> Age:
+def job_age(entry: Entry[Job]) -> Age:
     """Return since when the job is as it is: a binding for the older one may be on its way."""
     return entry.changed_s, number_of(entry.row)

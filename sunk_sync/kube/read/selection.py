@@ -125,6 +125,21 @@ KIND_MISSING: Final = (
     " or set nodesets.enabled and nodesets.crd.create in the chart"
 )
 
+
+def _of_storage(title: str, decoder: SourceDecoder[Any], *, resource: str, why: str) -> Collection:
+    """Make a collection of storage.k8s.io, which is read from the first Pod with a claim on."""
+    return Collection(
+        title=title,
+        decoder=decoder,
+        resource=resource,
+        group="storage.k8s.io",
+        where="cluster",
+        is_read=lambda scope: scope.schedules,
+        component="scheduler",
+        verbs=(("list", f"{why}, from the first Pod with a claim on"), WATCHED),
+    )
+
+
 COLLECTIONS: Final[Mapping[Source, Collection]] = {
     "nodes": Collection(
         title="nodes", decoder=NODES, offering=OFFERING_NODES, resource="nodes", where="cluster"
@@ -207,59 +222,22 @@ COLLECTIONS: Final[Mapping[Source, Collection]] = {
             WATCHED,
         ),
     ),
-    "storage_classes": Collection(
-        title="storage classes",
-        decoder=STORAGE_CLASSES,
+    "storage_classes": _of_storage(
+        "storage classes",
+        STORAGE_CLASSES,
         resource="storageclasses",
-        group="storage.k8s.io",
-        where="cluster",
-        is_read=lambda scope: scope.schedules,
-        component="scheduler",
-        verbs=(
-            ("list", "reads when a claim gets its volume, from the first Pod with a claim on"),
-            WATCHED,
-        ),
+        why="reads when a claim gets its volume",
     ),
-    "csi_nodes": Collection(
-        title="csi nodes",
-        decoder=CSI_NODES,
-        resource="csinodes",
-        group="storage.k8s.io",
-        where="cluster",
-        is_read=lambda scope: scope.schedules,
-        component="scheduler",
-        verbs=(
-            (
-                "list",
-                "reads how many volumes a Node may attach, from the first Pod with a claim on",
-            ),
-            WATCHED,
-        ),
+    "csi_nodes": _of_storage(
+        "csi nodes", CSI_NODES, resource="csinodes", why="reads how many volumes a Node may attach"
     ),
-    "csi_drivers": Collection(
-        title="csi drivers",
-        decoder=CSI_DRIVERS,
-        resource="csidrivers",
-        group="storage.k8s.io",
-        where="cluster",
-        is_read=lambda scope: scope.schedules,
-        component="scheduler",
-        verbs=(
-            ("list", "reads which drivers tell their room, from the first Pod with a claim on"),
-            WATCHED,
-        ),
+    "csi_drivers": _of_storage(
+        "csi drivers", CSI_DRIVERS, resource="csidrivers", why="reads which drivers tell their room"
     ),
-    "storage_capacities": Collection(
-        title="storage capacities",
-        decoder=STORAGE_CAPACITIES,
+    "storage_capacities": _of_storage(
+        "storage capacities",
+        STORAGE_CAPACITIES,
         resource="csistoragecapacities",
-        group="storage.k8s.io",
-        where="cluster",
-        is_read=lambda scope: scope.schedules,
-        component="scheduler",
-        verbs=(
-            ("list", "reads where there is room for a volume, from the first Pod with a claim on"),
-            WATCHED,
-        ),
+        why="reads where there is room for a volume",
     ),
 }
