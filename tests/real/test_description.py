@@ -3,8 +3,9 @@
 import errno
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -107,17 +108,22 @@ def submit(server: SlurmServer, action: SubmitJob, version: str = "") -> int:
     return int(answer["job_id"])
 
 
-def allocate(server: SlurmServer, description: JobDescription) -> int:
-    """Allocate; return the job id. Waits until earlier jobs have left their nodes."""
-    action = desired(pod(), description=description, kind="allocation")
+def when_there_is_room(ask: Callable[[], Any]) -> Any:
+    """Ask until earlier jobs have left their nodes."""
     for _ in range(200):
         try:
-            return submit(server, action)
+            return ask()
         except RestError as error:
             if error.body["errors"][0]["error_number"] not in NO_ROOM:
                 raise
             time.sleep(0.1)
     raise TimeoutError
+
+
+def allocate(server: SlurmServer, description: JobDescription) -> int:
+    """Allocate; return the job id."""
+    action = desired(pod(), description=description, kind="allocation")
+    return int(when_there_is_room(lambda: submit(server, action)))
 
 
 def read(server: SlurmServer, job_id: int) -> Job:
@@ -233,7 +239,8 @@ def test_slurmrestd_allocates_only_for_the_user_of_the_token_P11a(server: SlurmS
         assert "token's own user" in refusal(action, version) or version == "v0.0.40"
         if "allocation" in dialect_of(version).placeholders:
             body = json.loads(submit_body(action, environment=["A=b"]))
-            answer = server.rest.call("POST", f"/slurm/{version}/job/allocate", body)
+            ask = partial(server.rest.call, "POST", f"/slurm/{version}/job/allocate", body)
+            answer = when_there_is_room(ask)
             assert read(server, answer["job_id"])["user_id"] == 0
             server.rest.call("DELETE", server.path(f"job/{answer['job_id']}"))
 

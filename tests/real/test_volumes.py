@@ -81,10 +81,8 @@ def placed(pods: PodStage, name: str, *, size: int = 3) -> Placed:
         load.until_bound(within_s=BOUND_WITHIN_S)
     made = Placed(time.monotonic() - begun_s, [load.node for load in loads])
     call("DELETE", f"{SETS}/{name}?propagationPolicy=Foreground")
-    eventually(
-        lambda: not any(pods.bed.kube.pod_if_any(load.name, NAMESPACE) for load in loads),
-        "its Pods are gone",
-    )
+    sets = partial(call, "GET", SETS)
+    eventually(lambda: not sets()["items"], "the set is gone, and its Pods before it")
     return made
 
 

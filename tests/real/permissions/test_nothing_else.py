@@ -7,6 +7,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from sunk_sync.kube.rbac import PERMISSIONS
 from tests.chart.helm import Helm
@@ -112,7 +113,10 @@ def allowed(kube: KubeServer, asked: list[Question], **user: str) -> set[Questio
 
 
 def granted_by_the_table(asked: list[Question], components: set[str]) -> set[Question]:
-    """Return the questions that a row of the table allows; a row without names allows each name."""
+    """Return the questions that a row of the table allows.
+
+    A row without names allows each name, a row of the whole cluster each namespace.
+    """
     rows = {
         question
         for one in PERMISSIONS
@@ -121,16 +125,11 @@ def granted_by_the_table(asked: list[Question], components: set[str]) -> set[Que
         for question in questions(one, verb)
     }
 
-    def unnamed(one: Question) -> Question:
-        return Question(
-            verb=one.verb,
-            group=one.group,
-            resource=one.resource,
-            subresource=one.subresource,
-            namespace=one.namespace,
-        )
+    def granting(one: Question) -> set[Question]:
+        unnamed = replace(one, name="")
+        return {one, unnamed, replace(unnamed, namespace="")}
 
-    return {one for one in asked if one in rows or unnamed(one) in rows}
+    return {one for one in asked if granting(one) & rows}
 
 
 @pytest.mark.parametrize("account", [VALUES, NODE_SETS_TOO], ids=["", "NodeSets"], indirect=True)
