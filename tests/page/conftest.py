@@ -7,6 +7,9 @@ import pytest
 from tests.page.chromium import Page, browser
 from tests.real.conftest import require_chromium
 
+LIVE = "/v1/live"
+"""A lost stream of it is no error: the service of a test ends before its tab."""
+
 
 @pytest.fixture
 async def page() -> AsyncIterator[Page]:
@@ -14,4 +17,4 @@ async def page() -> AsyncIterator[Page]:
     require_chromium()
     async with browser() as opened, opened.page() as tab:
         yield tab
-        assert tab.errors == []
+        assert [error for error in tab.errors if not error.endswith(LIVE)] == []

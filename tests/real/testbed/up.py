@@ -22,7 +22,8 @@ def up(*, slurm: str, kube: str, hosts: int) -> None:
     """Start it, print how to reach it, wait for Ctrl-C (or SIGTERM), clean up."""
     if reason := why_not(kube=kube, slurm=slurm):
         raise CannotRunError(reason)
-    signal.signal(signal.SIGTERM, _interrupt)
+    for end in (signal.SIGTERM, signal.SIGINT):  # a shell starts background jobs without SIGINT
+        signal.signal(end, _interrupt)
     console = Console(highlight=False, soft_wrap=True)
     start_s = time.monotonic()
     console.print(f"Starting Kubernetes {kube} and Slurm {slurm} …")
