@@ -159,11 +159,15 @@ class NodeSetChecks:
         if len(staying) > most:
             self._break("too many", f"Pod {name} is one of {len(staying)}, wanted are {most}")
         self._check_name(pod)
-        slot = self._past.slots[name]
+        failed_s = self._past.slots[name].failed_s
         # The network may deliver a request that was sent long before the failure.
-        sent_s = self._present.sent_s if self._present is not None else self._worlds.now_s
-        if slot.failed_s < sent_s < slot.failed_s + REMAKE_S and self._has_seen(slot.failed_s):
+        if failed_s < self._sent_s < failed_s + REMAKE_S and self._has_seen(failed_s):
             self._break("hot loop", f"Pod {name} was made at once after one that failed")
+
+    @property
+    def _sent_s(self) -> float:
+        """When the present request was sent."""
+        return self._present.sent_s if self._present is not None else self._worlds.now_s
 
     def _has_read(self, at_s: float) -> bool:
         """Whether the present life has read Slurm since. New Pods do not wait for it (N24)."""
@@ -213,11 +217,14 @@ class NodeSetChecks:
 
     def _check_unregistered(self, pod: Object) -> None:
         """N3: a Pod without a record goes if it is condemned, or ready for a while."""
+        if truth.condemned_for(pod):
+            return
         name = name_of(pod)
         ready_s = self._past.slots[name].ready_s
-        late = ready_s is not None and self._worlds.now_s >= ready_s + READY_S
-        if not truth.condemned_for(pod) and not late:
+        if ready_s is None or self._worlds.now_s < ready_s + READY_S:
             self._break("impatient", f"Pod {name} was deleted before it could register")
+        if self._past.is_first_minute(self._sent_s):
+            self._break("first minute", f"Pod {name} was deleted soon after slurmctld's start")
 
     def _check_condemned(self, before: Object, now: Object) -> None:
         """N6, N7, N9, N12, N24: who must go, and why."""
@@ -244,8 +251,7 @@ class NodeSetChecks:
             self._check_replaced(now, cause, versions)
 
     def _check_sight(self, name: str) -> None:
-        sent_s = self._present.sent_s if self._present is not None else self._worlds.now_s
-        if not self._past.has_read(self._life, sent_s - BLIND_S):
+        if not self._past.has_read(self._life, self._sent_s - BLIND_S):
             self._break("blind", f"Pod {name} is condemned while Slurm cannot be read")
 
     def _check_surplus(self, pod: Object, versions: list[Object]) -> None:

@@ -17,6 +17,9 @@ DOUBT_S: Final = 30.0
 """With faults, an answer to a condemnation can be lost for so long."""
 PING_S: Final = 1.0
 """Within this time slurmctld pings a node whose drain was lifted."""
+FIRST_MINUTE_S: Final = 60.0
+LATE_S: Final = 35.0
+"""With faults, a write can be sent so long after the reads that it rests on."""
 
 
 class Slot(Struct):
@@ -69,6 +72,12 @@ class Past:
     def lossy(self) -> bool:
         """Whether there are faults."""
         return self.window_s > DOUBT_S
+
+    def is_first_minute(self, sent_s: float) -> bool:
+        """Whether a request rests on reads from slurmctld's first minute (N3)."""
+        memory = self._worlds.slurm.memory
+        age_s = sent_s - (memory.started_s - memory.setup.epoch_s)
+        return (LATE_S if self.lossy else 0.05) < age_s < FIRST_MINUTE_S
 
     def is_recent(self, at_s: float | None) -> bool:
         return at_s is not None and at_s >= self._worlds.now_s - self.window_s

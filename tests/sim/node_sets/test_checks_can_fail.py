@@ -21,7 +21,7 @@ from sunk_sync.core.model.node_set_actions import (
 from sunk_sync.core.model.outcomes import Done, Outcome
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.node_sets import index
-from sunk_sync.core.rules.host import part, requeue
+from sunk_sync.core.rules.host import enrol, part, requeue
 from sunk_sync.core.rules.node_set import condemn, populate, tally
 from sunk_sync.core.views import node_set as views
 from sunk_sync.core.views.host import Host
@@ -232,6 +232,10 @@ BROKEN: dict[str, Broken] = {
     ),
     "a Pod whose record vanished stays (N3)": (
         [(HOST, "enrol", _silent)], "a record is deleted under its slurmd", {"N2"},
+    ),
+    "a Pod is made anew in slurmctld's first minute (N3)": (
+        [(enrol, "FIRST_MINUTE_S", 0.0)], "slurmctld is killed after a registration",
+        {"first minute"},
     ),
     "the record of a living Pod is deleted (N4)": (
         [(HOST, "forget", _forgets_all)], GROWS, {"living pod"},
