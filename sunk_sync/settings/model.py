@@ -147,7 +147,7 @@ class Settings(BaseModel):
     resubmit_cancelled: types.Switch = _setting(_PODS, default=False)
     """submit a job again if a user cancels it before its Pod is bound"""
     watch_all_pods: types.Switch = _setting(_PODS, default=False)
-    """count the resources of all other Pods on each Node; needs the RBAC in deploy/all-pods"""
+    """count what all other Pods take, and keep their rules; needs the RBAC in deploy/all-pods"""
     node_overhead: types.NodeOverhead = _setting(_PODS, (), "unset")
     """cpu=…,memory=… that other Pods use on each Node"""
     volume_timeout_s: types.Duration = _setting(_PODS, 600.0, ge=10.0, le=3600.0)

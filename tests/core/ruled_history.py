@@ -1,11 +1,16 @@
 """Random histories with workload Pods whose hard rules compare Pods with Pods (P8)."""
 
+from collections import Counter
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
-from sunk_sync.core.model.facts import Node, Pod
+from sunk_sync.core.model.facts import Node, Pod, Taken
 from sunk_sync.core.model.pod_spec import (
+    NO_RULES,
     HostPort,
     Offer,
+    OtherPod,
     PodRules,
     PodSpec,
     PodTerm,
@@ -13,6 +18,7 @@ from sunk_sync.core.model.pod_spec import (
     Spread,
 )
 from tests.core.workload_history import WorkloadHistory
+from tests.core.world_changes import NODES
 from tests.kit.build import OFFER, SMALL
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "zone"
@@ -31,7 +37,31 @@ LABELS = tuple(
 )
 
 
+OTHERS = tuple(
+    OtherPod(namespace="ns", labels=labels, rules=rules)
+    for labels in (*LABELS, (("app", "web"), ("unread", "1")))
+    for rules in (NO_RULES, NO_RULES, RULES[0], RULES[1], RULES[5])
+)
+"""Pods of other schedulers; no Pod has a rule of affinity or spread here."""
+
+
 class RuledHistory(WorkloadHistory):
+    def _kinds(self) -> tuple[Callable[[], None], ...]:
+        return (*super()._kinds(), self._change_others)
+
+    def _start(self) -> None:
+        super()._start()
+        self._observe([*self.world.others.values()])
+
+    def _change_others(self) -> None:
+        """Pods of other schedulers come to a Node, or leave it."""
+        node_name = self.rng.choice(NODES)
+        there = Counter(self.rng.choices(OTHERS, k=self.rng.choice((0, 0, 1, 3))))
+        amounts = (("pods", there.total()),) if there else ()
+        taken = self.world.others[node_name] = Taken(node_name, amounts, tuple(there.items()))
+        self._note("others", taken)
+        self._observe((taken,))
+
     def _offer(self, number: str) -> Offer:
         labels = ((HOSTNAME, f"k{number}"), (ZONE, self.rng.choice("ab")))
         return replace(OFFER, labels=labels)

@@ -39,8 +39,8 @@ def test_every_history_with_workloads_keeps_all_promises() -> None:
 
 
 def test_every_history_with_rules_about_other_pods_keeps_all_promises_P8() -> None:
-    """The same with ports, affinity between Pods and topology spread, while labels of Pods and
-    Nodes change. No Pod is bound beside one that a rule of the two forbids.
+    """The same with ports, affinity between Pods and topology spread. Pods of others come and go,
+    and labels of Pods and Nodes change. No Pod is bound beside one that a rule of the two forbids.
     """
     run_histories([int(ONE)] if ONE else range(COUNT), kind=RuledHistory)
 

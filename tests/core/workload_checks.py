@@ -20,7 +20,7 @@ from sunk_sync.core.model.facts import (
 )
 from sunk_sync.core.model.keys import workload_key, workload_key_of
 from sunk_sync.core.model.names import SCHEDULED_CONDITION
-from sunk_sync.core.model.pod_spec import PodTerm
+from sunk_sync.core.model.pod_spec import OtherPod, PodSpec, PodTerm
 from sunk_sync.core.model.verdict import Decision
 from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.core.translate.job_states import is_waiting
@@ -130,6 +130,9 @@ class WorkloadSafety:
                 raise HistoryError(f"bind: {bind} beside {other}, whose job is not confirmed")
             if other.node_name and not other.ended and other.uid not in uids(job):
                 self._check_beside(bind, pod, other)
+        for taken in self._world.others.values():
+            for foreign, _ in taken.pods:
+                self._check_beside(bind, pod, _as_pod(foreign, taken.node_name))
 
     # P8
 
@@ -351,3 +354,15 @@ def _check_pod(pod: Pod, reconciler: Reconciler, world: WorkloadWorld) -> None:
     shown = any(one.type == SCHEDULED_CONDITION and one.status == "False" for one in pod.conditions)
     if not shown and not pod.gated and because in ("", "in sync"):
         raise HistoryError(f"silent: {pod} waits, and nobody says why: {live}")
+
+
+def _as_pod(other: OtherPod, node_name: str) -> Pod:
+    spec = PodSpec(rules=other.rules)
+    return Pod(
+        namespace=other.namespace,
+        name="other",
+        uid="",
+        labels=other.labels,
+        spec=spec,
+        node_name=node_name,
+    )

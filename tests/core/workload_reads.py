@@ -4,9 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.model.facts import Taken
 from sunk_sync.core.translate.job_states import is_live, is_waiting
 from sunk_sync.core.workloads.index import WorkloadIndex
 from sunk_sync.core.workloads.members import could_have_job
+from sunk_sync.core.workloads.neighbours import Neighbours
+from sunk_sync.core.workloads.other_kinds import OtherKinds
 from tests.core.checks import HistoryError, Read, ReadSet, Recorded
 
 MEMORIES = (
@@ -99,6 +102,20 @@ def _check_neighbours(graph: Graph) -> None:
         wrong = {key: (kept.get(key), neighbours._places.get(key)) for key in kept}
         wrong = {key: both for key, both in wrong.items() if both[0] != both[1]}
         raise HistoryError(f"index: neighbours {wrong}")
+    lines = {kind: dict(line.nodes) for kind, line in neighbours._lines.items() if kind.other}
+    right = {kind: dict(nodes) for kind, nodes in _others_of(neighbours).nodes.items()}
+    if lines != right:
+        raise HistoryError(f"index: Pods of others {lines}, right {right}")
+
+
+def _others_of(neighbours: Neighbours) -> OtherKinds:
+    """Count the Pods of other schedulers anew."""
+    kept = neighbours._others
+    fresh = OtherKinds(watched=kept._watched)
+    fresh.read(neighbours._placed.read if neighbours.active else None)
+    for node_name, pods in kept._on.items():
+        fresh.take(Taken(node_name, (), pods))
+    return fresh
 
 
 def _check_sets(graph: Graph) -> None:

@@ -35,6 +35,7 @@ from sunk_sync.core.model.facts import (
     SlurmdPod,
     Source,
     SubmitRefused,
+    Taken,
 )
 from sunk_sync.core.model.names import CANCELLED, DISRUPTION_CONDITION, JOB_ID, SCHEDULED_CONDITION
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
@@ -61,6 +62,8 @@ class WorkloadWorld(World):
         self.faulty = True
         self.gang_sizes: dict[str, int] = {}
         """Sizes in PodGroups by name."""
+        self.others: dict[str, Taken] = {}
+        """Pods of other schedulers by Node."""
 
     def tick(self, seconds: float = 0.01) -> None:
         super().tick(seconds)

@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 
 from sunk_sync.core.model.facts import Taken
+from sunk_sync.core.model.pod_spec import OtherPod
 from sunk_sync.embedded.kubernetes.api.api import KubeApi
 from sunk_sync.embedded.kubernetes.api.http import KubeServer, kubeconfig
 from sunk_sync.embedded.kubernetes.kubernetes import Kubernetes
@@ -135,5 +136,7 @@ async def test_pods_of_others_are_followed_P28(
         kube.add_pod(name, spec=spec | more)
     server.wake()
     await ear.until(lambda ear: any(isinstance(one, Taken) for one in ear.news))
-    assert ear.news[-1] == Taken("n1", (("cpu", 2000), ("pods", 1)))
+    assert ear.news[-1] == Taken(
+        "n1", (("cpu", 2000), ("pods", 1)), ((OtherPod(namespace="default"), 1),)
+    )
     reading.cancel()

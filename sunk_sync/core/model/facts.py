@@ -14,7 +14,7 @@ from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.model.node_lock import LockState, NodePods
 from sunk_sync.core.model.node_set import NodeSet, Stamp
 from sunk_sync.core.model.node_set_answers import NodeSetAnswer
-from sunk_sync.core.model.pod_spec import NO_OFFER, Gang, Offer, PodSpec
+from sunk_sync.core.model.pod_spec import NO_OFFER, Gang, Offer, OtherPod, PodSpec
 from sunk_sync.core.model.restraint import Holding, Paused
 from sunk_sync.core.model.topology_file import TopologyReport
 from sunk_sync.core.model.user_policy import Namespace, UserPolicy
@@ -289,11 +289,13 @@ class GangSize(Struct, frozen=True, gc=False):
 
 
 class Taken(Struct, frozen=True, gc=False):
-    """Amounts of a Node that Pods of other schedulers use (P28). Source: watch of all Pods."""
+    """What Pods of other schedulers take on a Node (P8, P28). Source: watch of all Pods."""
 
     node_name: str
     amounts: tuple[tuple[str, int], ...]
     """As PodSpec.requests, and their number as `pods`; empty: there are none."""
+    pods: tuple[tuple[OtherPod, int], ...] = ()
+    """Those that are equal for every rule, and their number."""
 
 
 class PolicyRead(Struct, frozen=True, gc=False):

@@ -117,6 +117,17 @@ class PodSpec(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
     """Guaranteed QoS with whole CPUs (P27)."""
 
 
+class OtherPod(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
+    """A Pod of another scheduler, as rules about other Pods see it."""
+
+    namespace: str
+    labels: tuple[tuple[str, str], ...] = ()
+    """All of them, sorted."""
+    rules: PodRules = NO_RULES
+    """Ports and `apart`: what keeps other Pods away."""
+    terminating: bool = False
+
+
 class Gang(Struct, frozen=True, gc=False):
     """The gang that a Pod names (G1)."""
 

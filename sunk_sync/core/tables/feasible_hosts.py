@@ -75,12 +75,15 @@ class FeasibleHosts:
         self._taken: dict[str, Amounts] = {}
         """Node → resources of Pods of other schedulers, if sunk-sync counts them."""
 
-    def take(self, taken: Taken) -> None:
-        """Pods of other schedulers changed on a Node."""
+    def take(self, taken: Taken) -> bool:
+        """Pods of other schedulers changed on a Node: return whether their amounts did."""
+        if self._taken.get(taken.node_name, ()) == taken.amounts:
+            return False
         if taken.amounts:
             self._taken[taken.node_name] = taken.amounts
         else:
             self._taken.pop(taken.node_name, None)
+        return True
 
     @property
     def counted(self) -> int:

@@ -46,6 +46,8 @@ class Kind(Struct, frozen=True, gc=False, cache_hash=True):
     """Annotations for the job: Slurm may refuse a job for them."""
     leaving: bool = False
     """They are terminating: no spread counts them."""
+    other: bool = False
+    """They are Pods of another scheduler."""
 
 
 Standing = Mapping[Kind, Counter[str]]

@@ -271,12 +271,12 @@ class WorkloadEdges:
         return set(map(workload_key, keys)) | self._placed_again(keys)
 
     def _taken_changed(self, word: Taken) -> set[Key]:
-        """Pods of other schedulers changed on a Node; this matters only if it is a host."""
-        self._feasible_hosts.take(word)
-        hosts = set(filter(self._all.is_host, self._hosts.claims.hosts_on_node(word.node_name)))
-        if not hosts:
-            return set()
-        return self.hosts_changed() | {key for name in hosts for key in self.keys_at(name)}
+        """Pods of other schedulers changed on a Node; their amounts matter only on a host."""
+        beside = set(map(workload_key, self._neighbours.others_changed(word)))
+        hosts = [*filter(self._all.is_host, self._hosts.claims.hosts_on_node(word.node_name))]
+        if not self._feasible_hosts.take(word) or not hosts:
+            return beside
+        return beside.union(self._feasible_hosts_changed(), *map(self.keys_at, hosts))
 
     def _keys_of_id(self, workload: str) -> set[Key]:
         """Return the workload of this id: its key, or the gang that has the id."""
@@ -337,13 +337,16 @@ class WorkloadEdges:
         return {workload_key(self._index.key_of_uid[uid]) for uid, pod in there if pod.terminating}
 
     def hosts_changed(self) -> set[Key]:
-        """Other hosts may be feasible: return the workloads that follow it at once."""
-        self._feasible_hosts.forget()
+        """Nodes changed: return the workloads that follow it at once."""
         self._neighbours.rebuild()
+        arriving = self._neighbours.arriving()  # a label of any Node can move a domain (P8)
+        return self._feasible_hosts_changed() | set(map(workload_key, arriving))
+
+    def _feasible_hosts_changed(self) -> set[Key]:
+        self._feasible_hosts.forget()
         self._exclusion_updates.hosts_changed()
         following, self._lists.following = self._lists.following, {}
-        arriving = self._neighbours.arriving()  # a label of any Node can move a domain (P8)
-        return set(map(workload_key, {*self._lists.unplaced, *following, *arriving}))
+        return set(map(workload_key, {*self._lists.unplaced, *following}))
 
     def slurm_node_state_changed(self) -> set[Key]:
         """The state of a Slurm node changed: only workloads that may start at once read it."""
@@ -380,8 +383,6 @@ class WorkloadEdges:
     def _touch_beside(self, uids: Iterable[str]) -> set[Key]:
         """Return hosts where these Pods run, and workloads that are about to start there (P18)."""
         nodes = {self._index.node_of(uid) for uid in uids if uid in self._memory.bound_s}
-        if not nodes:
-            return set()
         return {key for name in nodes for key in self._touch_node(name)}
 
     def nodes_liveness_changed(self) -> set[Key]:
@@ -392,8 +393,7 @@ class WorkloadEdges:
         """A listing of Pods was complete: Pods that it does not contain are gone."""
         self._memory.forget_ends()
         settled = self._memory.settle_binds(listed_s=self._pods.agreed_s)
-        keys = set(map(workload_key, self._lists.orphaned))
-        return keys.union(*map(self.bind_tried, settled))
+        return set(map(workload_key, self._lists.orphaned)).union(*map(self.bind_tried, settled))
 
     def bind_tried(self, tried: Tried) -> set[Key]:
         """Return the keys that read whether the Pod is bound: its own, and hosts with callers."""

@@ -26,6 +26,8 @@ from sunk_sync.core.workloads.exclusions import ExclusionUpdates
 from sunk_sync.core.workloads.index import WorkloadIndex
 from sunk_sync.core.workloads.memory import WorkloadMemory
 from sunk_sync.core.workloads.neighbours import Neighbours
+from sunk_sync.core.workloads.other_kinds import OtherKinds
+from sunk_sync.core.workloads.places import Places
 from sunk_sync.core.workloads.queue_position import Queue
 from sunk_sync.core.workloads.residents import ResidentIndex
 from sunk_sync.core.workloads.volume_choice import VolumeChoice
@@ -83,13 +85,14 @@ class Workloads:
         )
 
     def _new_neighbours(self) -> Neighbours:
-        return Neighbours(
+        placed = Places(
             memory=self.memory,
             jobs=self.jobs,
-            hosts=self.hosts,
             volumes=self.volume_choice,
             settle_s=self.configuration.settle_s,
         )
+        others = OtherKinds(watched=self.configuration.watch_namespaces)
+        return Neighbours(index=self.index, placed=placed, hosts=self.hosts, others=others)
 
     def apply_rules(self, policy: UserPolicy) -> None:
         self.configuration = replace(self.configuration, namespace_rules=policy)

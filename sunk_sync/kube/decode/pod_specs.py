@@ -104,7 +104,7 @@ def _read(spec: shapes.WirePodSpec, *, guaranteed: bool, daemon: bool) -> PodSpe
     )
 
 
-def _ports(spec: shapes.WirePodSpec) -> Iterator[shapes.WirePort]:
+def _ports(spec: shapes.WirePodSpec | shapes.WireOtherPodSpec) -> Iterator[shapes.WirePort]:
     """Yield ports of containers and sidecars, as the kubelet and kube-scheduler count them."""
     sidecars = [one for one in spec.init_containers or () if one.restart_policy == SIDECAR]
     for container in (*spec.containers, *sidecars):
@@ -134,14 +134,25 @@ def _given(raw: Raw) -> Raw | bytes:
     return raw if bytes(raw) else b"null"
 
 
-def requests_alone(spec: shapes.WireOtherPodSpec) -> PodSpec:
-    """Decode only the requests. Equal specs share one object. Raise one of BAD_BYTES."""
-    parts: list[Raw | bytes] = [b"alone", spec.resources, spec.overhead]
-    parts += [one.resources for one in spec.containers]
+def spec_of_other(spec: shapes.WireOtherPodSpec) -> PodSpec:
+    """Decode only requests, and the rules that keep other Pods away: ports and anti-affinity.
+
+    Equal specs share one object. Raise one of BAD_BYTES.
+    """
+    parts: list[Raw | bytes] = [b"other", spec.resources, spec.overhead, spec.affinity]
+    for container in spec.containers:
+        parts += (container.resources, container.ports)
     for one in spec.init_containers or ():
-        parts += (ascii(one.restart_policy).encode(), one.resources)
+        parts += (ascii(one.restart_policy).encode(), one.resources, one.ports)
     key = b"\0".join(parts)
-    return _known.get(key) or _keep(key, _once(PodSpec(requests=_requests(spec))))
+    return _known.get(key) or _keep(key, _read_other(spec))
+
+
+def _read_other(spec: shapes.WireOtherPodSpec) -> PodSpec:
+    affinity = _decode_affinity(_given(spec.affinity)) or shapes.WireAffinity()
+    apart = shapes.WireAffinity(pod_anti_affinity=affinity.pod_anti_affinity)
+    rules, _ = rules_of(apart, spreads=(), ports=_ports(spec))
+    return _once(PodSpec(requests=_requests(spec), rules=rules))
 
 
 def _requests(spec: shapes.WirePodSpec | shapes.WireOtherPodSpec) -> tuple[tuple[str, int], ...]:

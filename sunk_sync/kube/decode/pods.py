@@ -13,7 +13,7 @@ from sunk_sync.core.model.job_description import SETTINGS
 from sunk_sync.core.translate.job_annotations import NODES_BYTES_MAX
 from sunk_sync.kube.decode import wire_pods as shapes
 from sunk_sync.kube.decode.gangs import gang_of
-from sunk_sync.kube.decode.pod_specs import requests_alone, spec_of
+from sunk_sync.kube.decode.pod_specs import spec_of, spec_of_other
 from sunk_sync.kube.decode.strings import condition, cut
 from sunk_sync.kube.decode.wire_hosts import WireCondition
 
@@ -92,7 +92,9 @@ def other_row(wire: shapes.WireOtherPod) -> Pod:
         name=meta.name,
         uid=meta.uid,
         node_name=intern(spec.node_name),
-        spec=requests_alone(spec),
+        terminating=meta.deletion_timestamp is not None,
+        spec=spec_of_other(spec),
+        labels=_labels(meta.labels) if meta.labels else (),
     )
 
 

@@ -127,12 +127,15 @@ class WireOtherPodMeta(Struct, gc=False, frozen=True, rename="camel"):
     name: str = ""
     namespace: str = ""
     uid: str = ""
+    labels: dict[str, str] | None = None
+    deletion_timestamp: str | None = None
 
 
 class WireOtherPodSpec(Struct, gc=False, frozen=True, rename="camel"):
     node_name: str = ""
     containers: list[WireContainer] = []
     init_containers: list[WireContainer] | None = None
+    affinity: Raw = ABSENT
     overhead: Raw = ABSENT
     resources: Raw = ABSENT
 

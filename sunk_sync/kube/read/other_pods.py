@@ -1,10 +1,12 @@
-"""Sum the requests of other schedulers' Pods on each Node (P28), from a watch of all of them.
+"""Sum up the Pods of other schedulers on each Node (P8, P28), from a watch of all of them.
 
-It keeps each Pod's UID, its Node and its requests; Pods with equal requests share one object.
+Of each Pod it keeps the UID, its Node, its requests and what rules about other Pods read. Pods that
+are equal in these share their objects.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from sunk_sync.core.model.facts import (
     Deleted,
@@ -17,17 +19,27 @@ from sunk_sync.core.model.facts import (
     Taken,
     Tell,
 )
+from sunk_sync.core.model.pod_spec import OtherPod
 from sunk_sync.core.translate.node_fit import Amounts, summed
 
 
+class Seen(NamedTuple):
+    """What one Pod takes, and what rules about other Pods read of it."""
+
+    requests: Amounts
+    pod: OtherPod
+
+
 class OtherPods:
-    """Receives the facts of that watch; reports one `Taken` for each Node whose sum changes."""
+    """Receives the facts of that watch; reports one `Taken` for each Node that changes."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
         self._node_of: dict[str, str] = {}
-        self._there: defaultdict[str, dict[str, Amounts]] = defaultdict(dict)
-        """Node → UID → requests of the Pod."""
+        self._there: defaultdict[str, dict[str, Seen]] = defaultdict(dict)
+        """Node → UID → the Pod."""
+        self._known: dict[Seen, Seen] = {}
+        """One object for equal ones."""
         self._listed: set[str] | None = None
         """UIDs in the current listing; None: no listing is running."""
         self._touched: dict[str, None] = {}
@@ -54,6 +66,7 @@ class OtherPods:
                 for uid in self._node_of.keys() - (self._listed or set()):
                     self._drop(uid)
                 self._listed = None
+                self._share_anew()
             case Lost():
                 self._listed = None
             case _:
@@ -62,13 +75,29 @@ class OtherPods:
     def _put(self, pod: Pod) -> None:
         if self._listed is not None:
             self._listed.add(pod.uid)
-        before = self._node_of.get(pod.uid, "")
-        if before == pod.node_name and self._there[before][pod.uid] == pod.spec.requests:
+        seen, before = self._seen(pod), self._node_of.get(pod.uid, "")
+        if before == pod.node_name and self._there[before][pod.uid] == seen:
             return
         self._drop(pod.uid)
         self._node_of[pod.uid] = pod.node_name
-        self._there[pod.node_name][pod.uid] = pod.spec.requests
+        self._there[pod.node_name][pod.uid] = seen
         self._touched[pod.node_name] = None
+
+    def _seen(self, pod: Pod) -> Seen:
+        other = OtherPod(
+            namespace=pod.namespace,
+            labels=pod.labels,
+            rules=pod.spec.rules,
+            terminating=pod.terminating,
+        )
+        seen = Seen(pod.spec.requests, other)
+        if len(self._known) > 2 * len(self._node_of) + len(self._there):
+            self._share_anew()
+        return self._known.setdefault(seen, seen)
+
+    def _share_anew(self) -> None:
+        """Forget those that no Pod has any more."""
+        self._known = {one: one for there in self._there.values() for one in there.values()}
 
     def _drop(self, uid: str) -> None:
         node_name = self._node_of.pop(uid, "")
@@ -81,12 +110,15 @@ class OtherPods:
         if self._listed is not None:
             return []
         touched, self._touched = self._touched, {}
-        sums: list[News] = [Taken(name, _taken(self._there[name].values())) for name in touched]
+        sums: list[News] = [_taken(name, self._there[name].values()) for name in touched]
         for name in touched:
             if not self._there[name]:
                 del self._there[name]
         return sums
 
 
-def _taken(pods: Collection[Amounts]) -> Amounts:
-    return summed((*pods, (("pods", len(pods)),))) if pods else ()
+def _taken(node_name: str, there: Collection[Seen]) -> Taken:
+    if not there:
+        return Taken(node_name, ())
+    amounts = summed((*[one.requests for one in there], (("pods", len(there)),)))
+    return Taken(node_name, amounts, tuple(Counter(one.pod for one in there).items()))

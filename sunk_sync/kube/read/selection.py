@@ -182,8 +182,8 @@ COLLECTIONS: Final[Mapping[Source, Collection]] = {
         is_read=lambda scope: scope.watch_all_pods,
         component="scheduler",
         verbs=(
-            ("list", "sums the requests of other Pods on each Node, for --watch-all-pods (P28)"),
-            ("watch", "keeps these sums up to date"),
+            ("list", "reads what other Pods take and forbid, for --watch-all-pods (P8, P28)"),
+            ("watch", "keeps this up to date"),
         ),
     ),
     NAMESPACES: Collection(

@@ -174,8 +174,8 @@
 - apiGroups: [""]
   resources: [pods]
   verbs:
-    - list # sums the requests of other Pods on each Node, for --watch-all-pods (P28)
-    - watch # keeps these sums up to date
+    - list # reads what other Pods take and forbid, for --watch-all-pods (P8, P28)
+    - watch # keeps this up to date
 {{- end }}
 
 {{- define "sunk-sync.rules.lock" -}}
