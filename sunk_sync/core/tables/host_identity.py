@@ -3,7 +3,7 @@
 Each method takes in one change of a row and returns the hosts that it concerns.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sunk_sync.core.model.facts import Node, SlurmdPod, SlurmNode, Source
@@ -24,6 +24,11 @@ class HostIdentity:
         self.last_seen = LastSeen()
         self.locks = NodeLocks()
         self._cluster_uid = cluster_uid
+
+    def nodes_of_hosts(self) -> Iterator[Node]:
+        """Yield the Node of each host that has one."""
+        claims = map(self.claims.claim_of, self.slurm_nodes.entries)
+        return (claim.node.row for claim in claims if claim.node is not None)
 
     def slurm_node_changed(self, before: SlurmNode | None, after: SlurmNode | None) -> set[str]:
         """Return the host itself; a new comment may mark another place."""

@@ -125,8 +125,8 @@ class WorkloadEdges:
         """Return the keys that read this job: its workload, and those at its hosts."""
         rows = [row for row in (before, after) if row is not None]
         sharing = self._volumes.jobs_changed(rows)
-        keys = self._job_changed(before, after, now=now) | set(map(workload_key, sharing))
-        return keys.union(*map(self._awaited, rows))
+        keys = self._job_changed(before, after, now=now) | self._placed_again(sharing)
+        return keys.union(map(workload_key, sharing), *map(self._awaited, rows))
 
     def _job_changed(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
         if before is not None and after is not None:

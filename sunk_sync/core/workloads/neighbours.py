@@ -41,7 +41,7 @@ class Neighbours:
         self._placed = placed
         self._others = others
         self._nodes = hosts.nodes
-        self._slurm_nodes = hosts.slurm_nodes
+        self._hosts = hosts
         self._claims = hosts.claims
         self._ruled: set[str] = set()
         """UIDs of the Pods with rules."""
@@ -290,7 +290,4 @@ class Neighbours:
         return None if row is None else label_of(row.offer.labels, key)
 
     def _hosts_of_spread(self, kind: Kind) -> Sequence[Node]:
-        if not kind.spec.rules.spread:
-            return ()
-        claims = map(self._claims.claim_of, self._slurm_nodes.entries)
-        return [claim.node.row for claim in claims if claim.node is not None]
+        return [*self._hosts.nodes_of_hosts()] if kind.spec.rules.spread else ()

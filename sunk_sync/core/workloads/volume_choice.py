@@ -10,7 +10,9 @@ from sunk_sync.core.model.facts import Job, Node, Pod
 from sunk_sync.core.model.volumes import ONE_NODE, ONE_POD, VolumeClaim
 from sunk_sync.core.tables.claims import pod_key
 from sunk_sync.core.tables.entries import Entry
+from sunk_sync.core.tables.host_identity import HostIdentity
 from sunk_sync.core.tables.table import Table
+from sunk_sync.core.translate.fences import why_stopped
 from sunk_sync.core.translate.job_states import is_running
 from sunk_sync.core.translate.volume_fit import choose, claim_path
 from sunk_sync.core.views.workload import NO_VOLUMES, VolumeNeeds, WantedVolume
@@ -22,8 +24,11 @@ UNREADABLE: Final = "its claims, volumes or classes of storage cannot be read no
 
 
 class VolumeChoice:
-    def __init__(self, known: VolumeIndex, *, index: WorkloadIndex, jobs: Table[Job]) -> None:
+    def __init__(
+        self, known: VolumeIndex, *, index: WorkloadIndex, jobs: Table[Job], hosts: HostIdentity
+    ) -> None:
         self._known = known
+        self._hosts = hosts
         self._claims, self._volumes, self._classes = known.claims, known.volumes, known.classes
         self._index, self._jobs = index, jobs
 
@@ -34,7 +39,13 @@ class VolumeChoice:
         if self._known.unread() or any(self._unusable(pod, name) for name in pod.volume_claims):
             return True
         claims = filter(None, map(self._claims.get, paths_of(pod)))
-        return any(self._is_fixed(claim) for claim in claims)
+        return any(self._is_fixed(claim) for claim in claims) or self._has_no_host(pod)
+
+    def _has_no_host(self, pod: Pod) -> bool:
+        """Whether each host is closed: it may attach no more volumes, or has too few for all."""
+        fences = self._known.fences((pod,))
+        hosts = self._hosts.nodes_of_hosts()
+        return bool(fences) and all(why_stopped(fences, node) for node in hosts)
 
     def _is_fixed(self, claim: VolumeClaim) -> bool:
         volume = self._known.volume_of(claim)

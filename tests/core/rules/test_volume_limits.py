@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import SetScheduled, UpdateJob
 from sunk_sync.core.model.facts import Pod, Row
+from sunk_sync.core.model.pod_spec import PodRules, PodTerm
 from sunk_sync.core.model.volumes import CsiNode, Volume, VolumeClaim
-from tests.core.rules.test_volumes import bound, claim, cluster, user, volume
-from tests.kit.build import Core, deleted, running
+from tests.core.rules.test_volumes import HOSTNAME, bound, claim, cluster, user, volume
+from tests.kit.build import SMALL, Core, deleted, running
 
 DRIVER, OTHER = "example.com/disk", "example.com/other"
 """The first one makes the volumes of class made."""
@@ -63,6 +64,21 @@ def test_a_pod_with_too_many_volumes_for_a_node_is_told_P8() -> None:
     assert core.submission(mine) is None
     (shown,) = core.workload_wants(mine, SetScheduled)
     assert shown.message == ("0/3 nodes are available: 3 node(s) exceed max volume count")
+
+
+def test_a_pod_whose_volumes_no_node_can_attach_holds_up_nobody_P8() -> None:
+    """Simulator, seed 9499062: the next Pod of the line waited for its turn for ever."""
+    spec = replace(SMALL, rules=PodRules(apart=(PodTerm(HOSTNAME, ()),)))
+    first = replace(user("p1"), spec=spec, created_s=1)
+    second = replace(user("p2"), spec=spec, created_s=2, volume_claims=())
+    limits = [room(name, count=0) for name in ("kn1", "kn2", "kn3")]
+    core = cluster(first, second, claim(), *limits)
+    assert core.submission(first) is None
+    assert core.submission(second)
+    core.see(deleted("pods", second), room("kn1"))
+    assert core.submission(first).excluded == ("n2", "n3")
+    core.see(second)
+    assert core.submission(second) is None
 
 
 def test_a_volume_that_two_pods_share_is_attached_once_P8() -> None:
