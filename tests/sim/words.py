@@ -65,6 +65,7 @@ LINGERING: Final = (
 )
 """P25, L6, P30: workload Pods have their own checks."""
 SCHEDULER: Final = "default-slurm"
+OTHER_SCHEDULER: Final = "other"
 JOB_ID: Final = PREFIX + "job-id"
 BOUND_FOR: Final = PREFIX + "bound-for"
 CANCELLED: Final = PREFIX + "cancelled"
@@ -114,6 +115,11 @@ def is_slurmd(pod: Object) -> bool:
 
 def is_workload(pod: Object) -> bool:
     return bool(pod["spec"].get("schedulerName") == SCHEDULER)
+
+
+def is_of_others(pod: Object) -> bool:
+    """Whether another scheduler placed the Pod."""
+    return bool(pod["spec"].get("schedulerName") == OTHER_SCHEDULER)
 
 
 def is_finished(pod: Object) -> bool:

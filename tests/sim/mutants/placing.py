@@ -51,12 +51,25 @@ MUTANTS = (
     _mutant(
         "the labels of other Nodes do not concern a Pod about to be bound",
         "core/workloads/edges.py",
-        "{*self._lists.unplaced, *following, *arriving}", "{*self._lists.unplaced, *following}",
+        "return self._feasible_hosts_changed() | set(map(workload_key, arriving))",
+        "return self._feasible_hosts_changed()",
         "A Node changed its zone while a placeholder was in its prolog.",
     ),
     _mutant(
         "a label that is read from now on changes no turn", NEIGHBOURS,
         "            concerned.update(self.heads())  # equal", "            # equal",
         "The simulator's seed 9484163: a Pod waited its turn behind one that was not its like.",
+    ),
+    _mutant(
+        "a Pod whose volumes no Node can attach keeps its place in the line",
+        "core/workloads/volume_choice.py",
+        " or self._has_no_host(pod)", "",
+        "The simulator's seed 9499062: a Pod without volumes waited behind it for ever.",
+    ),
+    _mutant(
+        "the rules of Pods of other schedulers are read only beside a rule of ours",
+        "core/workloads/other_kinds.py",
+        "return bool(self._apart)", "return False",
+        "A DaemonSet of kube-scheduler keeps plain Pods off its Nodes.",
     ),
 )  # fmt: skip

@@ -16,8 +16,8 @@ from tests.sim.workloads.truth import (
     is_live,
     is_ours,
     place_of,
+    placed,
     uid_of,
-    workload,
     workloads_of,
 )
 from tests.sim.worlds import US, Worlds
@@ -70,7 +70,7 @@ class GroupChecks:
         now, before = change.now.an_object, change.before.an_object if change.before else None
         if change.kind.name == "Node":
             self._node_changed(before, now, gone=change.type == "DELETED")
-        elif change.kind.name == "Pod" and words.is_workload(now):
+        elif change.kind.name == "Pod" and (words.is_workload(now) or words.is_of_others(now)):
             self._pod_changed(before, now, gone=change.type == "DELETED")
             if author == US and place_of(now) and before is not None and not place_of(before):
                 self._check_binding(now)
@@ -119,14 +119,15 @@ class GroupChecks:
         """Yield the bound Pods.
 
         A Pod counts for those whose jobs got their hosts later. It may be bound first although its
-        own job was the later one. Among Pods with the same rules the order does not matter.
+        own job was the later one. Among Pods of sunk-sync with the same rules the order does not
+        matter.
         """
-        for other in workload(self._worlds):
-            if is_alive(other) and place_of(other):
-                uid, since_s = uid_of(other), self._since_s
-                known = self._bound_s.get(uid, 0.0) < since_s or has_same_rules(other, pod)
-                left = self._leaving_s.get(uid, self._worlds.now_s) < since_s
-                yield Seen(other, place_of(other), sure=known, left=left)
+        for other in placed(self._worlds):
+            uid, since_s = uid_of(other), self._since_s
+            together = words.is_workload(other) and has_same_rules(other, pod)
+            known = together or self._bound_s.get(uid, 0.0) < since_s
+            left = self._leaving_s.get(uid, self._worlds.now_s) < since_s
+            yield Seen(other, place_of(other), sure=known, left=left)
 
     def _arriving(self) -> Iterator[Seen]:
         """Pods whose job holds hosts: they count from there on, and need not."""
@@ -173,6 +174,5 @@ class GroupChecks:
 def exact(worlds: Worlds) -> Scene:
     """Return the true state alone: at rest the service knows everything."""
     nodes = {node["metadata"]["name"]: [words.labels_of(node)] for node in worlds.kube.nodes()}
-    pods = [pod for pod in workload(worlds) if is_alive(pod) and place_of(pod)]
-    seen = [Seen(pod, place_of(pod), left=words.is_terminating(pod)) for pod in pods]
+    seen = [Seen(pod, place_of(pod), left=words.is_terminating(pod)) for pod in placed(worlds)]
     return Scene(nodes, seen)

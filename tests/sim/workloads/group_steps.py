@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from tests.sim import words
 from tests.sim.cast import END_DELAY
 from tests.sim.stage import Stage
 from tests.sim.words import Object
@@ -34,6 +35,23 @@ def members(*names: str, of: str, cpus: int = 4, end_s: float = 1) -> Doing:
         for name in names:
             spec = {**pod_spec(cpus=cpus), **RULES[of]}
             stage.kube.add_pod(name, namespace=NAMESPACE, metadata=metadata, spec=spec)
+
+    return doing
+
+
+def other(name: str, *, of: str, at: str, ruled: bool = False) -> Doing:
+    """Let another scheduler bind a Pod of this group; `ruled`: with its rules."""
+
+    def doing(stage: Stage) -> None:
+        rules: Object = RULES[of] if ruled else {}
+        spec = {
+            "schedulerName": words.OTHER_SCHEDULER,
+            "nodeName": at,
+            "containers": [{"name": "main", "image": "none.invalid/none:1"}],
+            **rules,
+        }
+        metadata: Object = {"labels": {GROUP: of}, "annotations": {END_DELAY: "1"}}
+        stage.kube.add_pod(name, namespace=NAMESPACE, metadata=metadata, spec=spec)
 
     return doing
 

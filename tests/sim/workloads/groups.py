@@ -25,6 +25,8 @@ POOL: Final = "example.com/pool"
 IN_POOL: Final[Object] = {"nodeSelector": {POOL: "yes"}}
 PODS_MAX: Final = 7
 """Pods of all groups at one time."""
+OTHERS_MAX: Final = 3
+"""Pods of another scheduler at one time."""
 
 
 def spread(group: str, by: str, *, skew: int = 1, **others: Any) -> Object:
@@ -101,8 +103,16 @@ def give_node(cast: Cast, node: str, *, zone: str) -> None:
 
 class GroupPeople:
     def __init__(
-        self, rng: random.Random, cast: Cast, *, claims: ClaimPeople, namespace: str
+        self,
+        rng: random.Random,
+        cast: Cast,
+        *,
+        claims: ClaimPeople,
+        namespace: str,
+        others: bool = False,
     ) -> None:
+        self._acts = (*_ACTS, *_ACTS_OF_OTHERS) if others else _ACTS
+        """`others`: there are Pods of another scheduler, and sunk-sync watches them."""
         self._claims = claims
         self._rng = rng
         self._worlds = cast.worlds
@@ -133,7 +143,7 @@ class GroupPeople:
         """Do one of the operations below, in some of the calls."""
         if not self.active or self._rng.random() < 0.6:
             return None
-        doing: Callable[[], object] = getattr(self, self._rng.choice(_ACTS))
+        doing: Callable[[], object] = getattr(self, self._rng.choice(self._acts))
         self._worlds.history.count(f"groups: {doing.__name__}")
         return f"{doing.__name__} {doing()}"
 
@@ -189,7 +199,7 @@ class GroupPeople:
         return [self.add() for _ in range(self._rng.choice((2, 3)))]
 
     def _pods(self) -> list[Object]:
-        pods = self._kube.pods(self._namespace)
+        pods = filter(words.is_workload, self._kube.pods(self._namespace))
         return [pod for pod in pods if GROUP in words.labels_of(pod)]
 
     def delete(self) -> str:
@@ -200,6 +210,38 @@ class GroupPeople:
         grace_s = self._rng.choice((None, None, None, 0))
         self._kube.delete_pod(name, namespace=self._namespace, grace_s=grace_s)
         return name
+
+    def add_other(self) -> str:
+        """Let another scheduler bind a Pod, which may keep Pods of sunk-sync away."""
+        node = self._rng.choice(self._cast.nodes)
+        if self._kube.node(node) is None or len(self._others()) >= OTHERS_MAX:
+            return "nothing"
+        self._made += 1
+        group, name = self._rng.choice(self._groups), f"o{self._made}"
+        rules = RULES[group] if self._rng.random() < 0.6 else {}
+        self._kube.add_pod(
+            name,
+            namespace=self._namespace,
+            metadata={"labels": self._labels(group), "annotations": {END_DELAY: "1"}},
+            spec={
+                "schedulerName": words.OTHER_SCHEDULER,
+                "nodeName": node,
+                "containers": [{"name": "main", "image": "none.invalid/none:1"}],
+                **rules,
+            },
+        )
+        return f"{name} of {group} on {node}"
+
+    def delete_other(self) -> str:
+        others = self._others()
+        if not others:
+            return "nothing"
+        name = str(self._rng.choice(others)["metadata"]["name"])
+        self._kube.delete_pod(name, namespace=self._namespace)
+        return name
+
+    def _others(self) -> list[Object]:
+        return [pod for pod in self._kube.pods(self._namespace) if words.is_of_others(pod)]
 
     def relabel(self) -> str:
         """Move a Node to another zone, or to none."""
@@ -253,3 +295,4 @@ _ACTS = (
     *["add"] * 6, *["add_some"] * 3, *["delete"] * 9, *["relabel"] * 2, "take_node", "gang",
     "give_nodes", "give_nodes",
 )  # fmt: skip
+_ACTS_OF_OTHERS = ("add_other", "add_other", "add_other", "delete_other", "delete_other")

@@ -50,7 +50,8 @@ class WorkloadRun:
         rng = self._rng = random.Random(f"works {seed}")
         hosts = rng.choice((1, 2, 3, 3))
         gated = rng.random() < 0.5
-        self.settings = _settings(rng, gated=gated)
+        others = random.Random(f"works others {seed}").random() < 0.4
+        self.settings = _settings(rng, gated=gated, others=others)
         self.worlds = Worlds(_setup(rng, hosts, gated=gated), history, cluster=7)
         self.faults = Faults(random.Random(f"works faults {seed}"))
         self.wire = Wire(self.worlds, self.faults, history)
@@ -60,7 +61,11 @@ class WorkloadRun:
             random.Random(f"works claims {seed}"), self.worlds, namespace=NAMESPACE
         )
         self.groups = GroupPeople(
-            random.Random(f"works groups {seed}"), self.cast, claims=claims, namespace=NAMESPACE
+            random.Random(f"works groups {seed}"),
+            self.cast,
+            claims=claims,
+            namespace=NAMESPACE,
+            others=others,
         )
         self.people = WorkloadPeople(
             random.Random(f"works people {seed}"),
@@ -233,8 +238,9 @@ class WorkloadRun:
         self.history.raise_broken()
 
 
-def _settings(rng: random.Random, *, gated: bool) -> Settings:
+def _settings(rng: random.Random, *, gated: bool, others: bool) -> Settings:
     return Settings(
+        watch_all_pods=others,
         slurm_api_base=("http://restd:6820",),
         slurmd_namespace=("slurm",),
         watch_namespace=(NAMESPACE,),

@@ -12,7 +12,7 @@ from tests.sim.cast import END_DELAY
 from tests.sim.stage import Scenario, Stage, Step
 from tests.sim.words import PREFIX
 from tests.sim.workloads import storage as storing
-from tests.sim.workloads.group_steps import members, with_node, without_node, zones
+from tests.sim.workloads.group_steps import members, other, with_node, without_node, zones
 from tests.sim.workloads.people import (
     GATES,
     NAMESPACE,
@@ -402,6 +402,21 @@ SCENARIOS: Mapping[str, Scenario] = {
         (1, zones("a", "a", "b")),
         (9, members("a", "b", "c", of="alone-in-zone")),
         (20, zones("a", "c", "b")),
+    ),
+    "a pod of another scheduler keeps one away": story(
+        "P8",
+        (1, zones("a", "b", "b")),
+        (1, other("o", of="alone-in-zone", at="k1", ruled=True)),
+        (9, members("a", "b", of="alone-in-zone")),
+        (20, delete("o")),
+        watch_all_pods=True,
+    ),
+    "a pod follows one of another scheduler": story(
+        "P8",
+        (1, zones("a", "b", "b")),
+        (1, members("a", of="followers")),
+        (9, other("o", of="together", at="k3")),
+        watch_all_pods=True,
     ),
     "one task of an array ends": story("P14", (1, pods("a", "b", "c", cpus=5)), (9, delete("b"))),
     "preemption, held by the script": story(

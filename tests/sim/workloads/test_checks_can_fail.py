@@ -23,6 +23,7 @@ from sunk_sync.core.views import conclusions
 from sunk_sync.core.views.parts import Placement
 from sunk_sync.core.views.workload import NO_VOLUMES, Workload
 from sunk_sync.core.workloads.neighbours import Neighbours
+from sunk_sync.core.workloads.other_kinds import OtherKinds
 from sunk_sync.core.workloads.storage_room import StorageRoom
 from sunk_sync.core.workloads.volume_limits import VolumeLimits
 from sunk_sync.core.workloads.volumes import VolumeIndex
@@ -155,6 +156,14 @@ BROKEN: dict[str, Broken] = {
     "the anti-affinity of a Pod that is there is not kept (P8)": (
         [(pod_rules, "_apart_of_others", lambda *_: ())],
         "two groups apart by zone", {"forbidden domain"},
+    ),
+    "Pods of other schedulers do not count (P8)": (
+        [(OtherKinds, "take", lambda *_: set())],
+        "a pod of another scheduler keeps one away", {"forbidden domain"},
+    ),
+    "nobody is told of a Pod of another scheduler (P8)": (
+        [(Neighbours, "others_changed", lambda self, taken: self._others.take(taken) and set())],
+        "a pod follows one of another scheduler", {"P1"},
     ),
     "Pods of a group take no turns (P8)": (
         [(Neighbours, "is_its_turn", _yes)],

@@ -76,6 +76,13 @@ def workload(worlds: Worlds) -> Iterator[Object]:
     return (pod for pod in worlds.kube.pods() if words.is_workload(pod))
 
 
+def placed(worlds: Worlds) -> Iterator[Object]:
+    """Yield the living Pods on a Node, also those of other schedulers."""
+    for pod in worlds.kube.pods():
+        if (words.is_workload(pod) or words.is_of_others(pod)) and is_alive(pod) and place_of(pod):
+            yield pod
+
+
 def live_jobs(worlds: Worlds, uid: str) -> list[Job]:
     return [
         job
