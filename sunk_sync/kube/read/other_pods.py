@@ -4,9 +4,11 @@ Of each Pod it keeps the UID, its Node, its requests and what rules about other 
 are equal in these share their objects.
 """
 
+import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from itertools import islice
+from typing import Final, NamedTuple
 
 from sunk_sync.core.model.facts import (
     Deleted,
@@ -21,6 +23,9 @@ from sunk_sync.core.model.facts import (
 )
 from sunk_sync.core.model.pod_spec import OtherPod
 from sunk_sync.core.translate.node_fit import Amounts, summed
+
+AT_A_TIME: Final = 200
+"""Nodes between two turns of the loop."""
 
 
 class Seen(NamedTuple):
@@ -46,7 +51,6 @@ class OtherPods:
 
     async def tell(self, news: Sequence[News]) -> None:
         """Receive facts in the order of the watch: a listing, then changes."""
-        passed: list[News] = []
         for one in news:
             match one:
                 case Observed(row=Pod() as pod):
@@ -55,8 +59,9 @@ class OtherPods:
                     self._drop(one.uid)
                 case _:
                     self._follow(one)
-                    passed += [*self._sums(), one]
-        await self._tell([*passed, *self._sums()])
+                    await self._report()
+                    await self._tell([one])
+        await self._report()
 
     def _follow(self, one: News) -> None:
         match one:
@@ -105,16 +110,17 @@ class OtherPods:
             del self._there[node_name][uid]
             self._touched[node_name] = None
 
-    def _sums(self) -> list[News]:
-        """Return one `Taken` for each changed Node, unless a listing is running."""
+    async def _report(self) -> None:
+        """Report each changed Node, some at a time, unless a listing is running."""
         if self._listed is not None:
-            return []
-        touched, self._touched = self._touched, {}
-        sums: list[News] = [_taken(name, self._there[name].values()) for name in touched]
-        for name in touched:
-            if not self._there[name]:
-                del self._there[name]
-        return sums
+            return
+        while names := [*islice(self._touched, AT_A_TIME)]:
+            await self._tell([_taken(name, self._there[name].values()) for name in names])
+            for name in names:
+                del self._touched[name]
+                if not self._there[name]:
+                    del self._there[name]
+            await asyncio.sleep(0)
 
 
 def _taken(node_name: str, there: Collection[Seen]) -> Taken:
