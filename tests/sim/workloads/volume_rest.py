@@ -47,13 +47,24 @@ def hosts_with_volumes(worlds: Worlds, pods: Sequence[Object]) -> set[str]:
 
 
 def _attaches(worlds: Worlds, node_name: str, pods: Sequence[Object]) -> bool:
-    """Whether the Node can attach the volumes of each of these Pods too."""
-    there = [one for one in workload(worlds) if is_alive(one) and place_of(one) == node_name]
+    """Whether the Node can attach the volumes of each of these Pods too.
+
+    The volumes of Pods whose jobs run there count before they are bound.
+    """
+    unbound = {uid_of(one) for one in pods if not place_of(one)}
+    others = [one for one in workload(worlds) if is_alive(one) and uid_of(one) not in unbound]
+    there = [one for one in others if _is_at(worlds, one, node_name)]
     kube = worlds.kube
     return all(
         not attached(kube, [pod]) or len(attached(kube, [*there, pod])) <= limit_of(kube, node_name)
         for pod in pods
     )
+
+
+def _is_at(worlds: Worlds, pod: Object, node_name: str) -> bool:
+    if place_of(pod):
+        return place_of(pod) == node_name
+    return any(slurm_node_of(node_name) in job.nodes for job in live_jobs(worlds, uid_of(pod)))
 
 
 def _nodes_of(worlds: Worlds, pod: Object, name: str, nodes: set[str]) -> set[str]:
