@@ -87,7 +87,7 @@ class Neighbours:
         """Pods of other schedulers changed on a Node; return the workloads that this concerns."""
         was_active = self.active
         kinds = self._others.take(taken)
-        read = self._placed.read | self._others.labels_read()
+        read = self._placed.read.union(self._others.labels_read())
         if was_active and self.active and read == self._placed.read:
             return {key for kind in kinds for key in self._other_changed(kind)}
         concerned = self._kept_away()

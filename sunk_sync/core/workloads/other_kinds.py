@@ -19,6 +19,8 @@ class OtherKinds:
         """Node → its Pods of other schedulers, and their numbers."""
         self._apart: Counter[OtherPod] = Counter()
         """Those with a rule that can keep a Pod of sunk-sync away."""
+        self._labels: Counter[str] = Counter()
+        """Label → number of these kinds whose rules read it."""
         self._read: frozenset[str] | None = None
         """Labels that count; None: no Pod has a rule."""
         self.nodes: dict[Kind, Counter[str]] = {}
@@ -29,9 +31,9 @@ class OtherKinds:
         """Whether some Pod can keep a Pod of sunk-sync away by its own rule."""
         return bool(self._apart)
 
-    def labels_read(self) -> set[str]:
+    def labels_read(self) -> Collection[str]:
         """Return the labels that their rules read."""
-        return {key for one in self._apart for key in keys_read(one.rules)}
+        return self._labels.keys()
 
     def read(self, labels: frozenset[str] | None) -> None:
         """Count by these labels from now on; None: count nothing."""
@@ -65,9 +67,12 @@ class OtherKinds:
         return kinds
 
     def _note_rule(self, pod: OtherPod, count: int) -> None:
+        if pod not in self._apart:
+            self._labels.update(keys_read(pod.rules))
         self._apart[pod] += count
         if not self._apart[pod]:
             del self._apart[pod]
+            self._labels -= Counter(keys_read(pod.rules))
 
     def _can_keep_away(self, pod: OtherPod) -> bool:
         """Whether a term of its anti-affinity reads a namespace of sunk-sync's Pods."""
