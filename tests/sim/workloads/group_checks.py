@@ -55,6 +55,8 @@ class GroupChecks:
         self._leaving_s: dict[str, float] = {}
         self._given_up: Counter[str] = Counter()
         self._pods: dict[str, Object] = {}
+        self._deleted: dict[str, tuple[Object, float]] = {}
+        """UID → a Pod that had no Node, and since when it is gone. Its job may start meanwhile."""
         worlds.onlookers.append(self)
 
     @property
@@ -90,6 +92,7 @@ class GroupChecks:
             self._pods[uid] = now
             return
         self._pods.pop(uid, None)
+        self._deleted[uid] = (now, self._worlds.now_s)
         if before is not None and is_alive(before) and place_of(before):
             self._gone.append((before, place_of(before), self._worlds.now_s))
 
@@ -133,13 +136,19 @@ class GroupChecks:
         """Pods whose job holds hosts: they count from there on, and need not."""
         for job in self._worlds.slurm.jobs.values():
             if is_live(job) and job.nodes and is_ours(job, self._worlds.cluster_uid):
-                for pod in self._unbound(job):
+                for pod in (*self._unbound(job), *self._lately_deleted(job)):
                     yield from (Seen(pod, f"k{name[1:]}", sure=False) for name in job.nodes)
 
     def _unbound(self, job: Job) -> Iterator[Object]:
         uids = [uid for of in workloads_of(job) for uid in of]
         pods = [self._pods[uid] for uid in uids if uid in self._pods]
         return (pod for pod in pods if not place_of(pod))
+
+    def _lately_deleted(self, job: Job) -> Iterator[Object]:
+        for uid in [uid for of in workloads_of(job) for uid in of if uid in self._deleted]:
+            pod, since_s = self._deleted[uid]
+            if since_s > self._since_s and not place_of(pod):
+                yield pod
 
     def _left(self) -> Iterator[Seen]:
         self._gone = [one for one in self._gone if one[2] > self._since_s]
