@@ -63,7 +63,7 @@ class Watcher:
 
 def nodesets() -> Iterator[Figure]:
     """Scale a NodeSet from 0 to 40 slurmd Pods and back, compared with a floor."""
-    with farm_with("26.05") as farm:
+    with farm_with("26.05", nodes=PODS) as farm:
         farm.make(0)
         with Watcher(farm) as ours:
             begun_s = time.monotonic()
@@ -82,8 +82,6 @@ def nodesets() -> Iterator[Figure]:
             for number in range(PODS):
                 _make(farm, pod, f"cpu-{number}")
             wait_for(lambda: len(bare.registered_s) == PODS, "registered", deadline_s=WITHIN_S)
-        farm.service.start().wait_ready()
-        farm.clear()
     what = "Pod created → registered"
     yield from beside_floor(what, ours.took_ms(), bare.took_ms(), limits={50: None, 95: 1.5})
     yield Figure(f"0 → {PODS}: all registered after the patch", whole_s, "s")

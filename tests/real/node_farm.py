@@ -142,6 +142,7 @@ def farm_with(
     version: str,
     *,
     conf: SlurmConf = CONF,
+    nodes: int = NODES,
     scheduler: bool = False,
     trap: Trap | None = None,
     flags_for: Callable[[Bed], Mapping[str, str]] | None = None,
@@ -155,7 +156,7 @@ def farm_with(
         install(bed)
         bed.kube.kubectl("apply", "-k", NODESETS)
         bed.kube.kubectl("wait", "--for=condition=Established", "-f", CRD)
-        for number in range(NODES):
+        for number in range(nodes):
             bed.kube.rest.call("POST", "/api/v1/nodes", node(f"k{number}"))
         if scheduler:
             bed.kube.start_scheduler()
