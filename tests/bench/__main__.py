@@ -64,7 +64,7 @@ def _run(name: str) -> list[Figure]:
         for one in BENCHES[name]():
             figures.append(one)
             print(f"  {one.what:58}{one.shown:>11}{one.limit_shown:>12}  {one.verdict}", flush=True)
-    except (BenchError, BedError, RestError) as error:
+    except (AssertionError, BenchError, BedError, RestError) as error:
         print(f"  failed: {error}", flush=True)
         figures.append(Figure("failed", 1, "", 0))
     print(f"  ({time.monotonic() - begun_s:.0f} s)", flush=True)
