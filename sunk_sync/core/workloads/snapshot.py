@@ -241,8 +241,8 @@ class WorkloadSnapshots:
         wanted = self._all.exclusion_updates.wanted.get(job.job_id)
         given_up = bool(self._memory.submissions.of.get(key, NO_HISTORY).hosts)
         ruled = self._neighbours.is_ruled(key) or self._volumes.is_user(members.pods)
-        if edited or given_up or ruled:
-            self._lists.following[key] = None
+        if edited or given_up or ruled or key in self._lists.following:
+            self._lists.following[key] = None  # also after the last rule: its exclusions must go
             reach = self._all.reach_of_waiting(job, key=key, pods=members.pods)
             wanted = reach if edited or not reach.unfit else None
         if wanted is None:

@@ -197,9 +197,11 @@ def test_of_two_jobs_on_one_host_the_older_one_keeps_it_P8() -> None:
     assert core.cancels(second) == [("8", True)]
 
 
-def test_a_waiting_job_follows_its_neighbours_at_once_P7_P8() -> None:
+@pytest.mark.parametrize("rules", [APART, PodRules()], ids=["its own rule", "the other's rule"])
+def test_a_waiting_job_follows_its_neighbours_at_once_P7_P8(rules: PodRules) -> None:
+    """Also when the last rule goes (simulator, seed 9501025: the host stayed excluded)."""
     there = bound("p1", APART, "kn1")
-    new = ruled("p2", APART)
+    new = ruled("p2", rules)
     core = cluster(there, running(there, job_id="1"), new)
     submission = core.workload_wants(new, SubmitJob)[0]
     waits = replace(running(new, at=(), job_id="8"), state=frozenset({"PENDING"}))

@@ -67,6 +67,12 @@ MUTANTS = (
         "The simulator's seed 9499062: a Pod without volumes waited behind it for ever.",
     ),
     _mutant(
+        "a waiting job keeps its exclusions when the last rule goes",
+        "core/workloads/snapshot.py",
+        " or key in self._lists.following:", ":",
+        "The simulator's seed 9501025: a Pod waited for ever beside a free host.",
+    ),
+    _mutant(
         "the rules of Pods of other schedulers are read only beside a rule of ours",
         "core/workloads/other_kinds.py",
         "return bool(self._apart)", "return False",
