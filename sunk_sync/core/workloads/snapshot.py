@@ -235,7 +235,7 @@ class WorkloadSnapshots:
         if job is None:
             waits = bool(members.pods) and not members.bound
             return self._candidates(key, members.pods) if waits else NO_CANDIDATES
-        if members.bound or not is_waiting(job):
+        if members.bound or not members.pods or not is_waiting(job):
             return NO_CANDIDATES
         edited = is_edited(job, request.digest)
         wanted = self._all.exclusion_updates.wanted.get(job.job_id)
