@@ -12,7 +12,7 @@ import pytest
 from tests.real.conftest import with_settings
 from tests.real.stage import Host, stays
 from tests.real.testbed.kube_objects import REQUIRED
-from tests.real.workloads import HOSTNAME, Load, PodStage, workload_spec
+from tests.real.workloads import HOSTNAME, Load, PodStage, pod_term, with_port
 
 STAGE_HOSTS = 60
 pytestmark = [
@@ -26,14 +26,7 @@ SELECTOR = {"matchLabels": WEB}
 
 
 def apart(key: str = HOSTNAME) -> dict[str, Any]:
-    term = {"topologyKey": key, "labelSelector": SELECTOR}
-    return {"affinity": {"podAntiAffinity": {REQUIRED: [term]}}}
-
-
-def with_port(port: int) -> dict[str, Any]:
-    (container,) = workload_spec()["containers"]
-    ports = [{"containerPort": 80, "hostPort": port}]
-    return {"containers": [{**container, "ports": ports}]}
+    return {"affinity": {"podAntiAffinity": {REQUIRED: [pod_term("web", key)]}}}
 
 
 def spread(key: str) -> dict[str, Any]:
@@ -98,8 +91,7 @@ def test_replicas_spread_over_zones_P8(pods: PodStage) -> None:
 def test_a_pod_runs_in_the_zone_of_the_pod_that_it_needs_P8(pods: PodStage) -> None:
     hosts = pods.pool("beside", 4)
     label(pods, hosts, "test/row", "aabb")
-    term = {"topologyKey": "test/row", "labelSelector": {"matchLabels": {"app": "db"}}}
-    needs = {"affinity": {"podAffinity": {REQUIRED: [term]}}}
+    needs = {"affinity": {"podAffinity": {REQUIRED: [pod_term("db", "test/row")]}}}
     (web,) = replicas(pods, 1, pool="beside", **needs)
     web.until(lambda: "didn't match pod affinity rules" in web.message)
     db = pods.load(hosts[3], labels={"app": "db"})

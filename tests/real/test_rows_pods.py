@@ -11,11 +11,12 @@ from tests.real.stage import Host, eventually, stays
 from tests.real.testbed.kube_objects import REQUIRED
 from tests.real.workloads import (
     FOREVER,
-    HOSTNAME,
     KILL_WAIT_S,
     PodStage,
+    pod_term,
     replaced,
     state_of,
+    with_port,
     workload_spec,
 )
 
@@ -217,13 +218,14 @@ def test_watch_all_pods_keeps_rules_between_our_pods_and_those_of_others_P8(
     """On three Nodes: a Pod that keeps others away, one with a port, one that others want."""
     first, second, third = pods.pool("beside", 3)
     pods.bed.kube.kubectl("apply", "-k", MANIFESTS.parent / "all-pods")
-    foe = pods.load(nodeName=first.name, schedulerName="other", affinity=apart_from("web"))
-    pods.load(nodeName=second.name, schedulerName="other", containers=with_port(8080))
+    keeps_web_away = {"podAntiAffinity": {REQUIRED: [pod_term("web")]}}
+    foe = pods.load(nodeName=first.name, schedulerName="other", affinity=keeps_web_away)
+    pods.load(nodeName=second.name, schedulerName="other", **with_port(8080))
     pods.load(nodeName=third.name, schedulerName="other", labels={"app": "db"})
     schedule(watch_all_pods="true")
     pool = {"pool": "beside"}
-    web = pods.load(nodeSelector=pool, labels={"app": "web"}, containers=with_port(8080))
-    wants_db = {"podAffinity": apart_from("db")["podAntiAffinity"]}
+    web = pods.load(nodeSelector=pool, labels={"app": "web"}, **with_port(8080))
+    wants_db = {"podAffinity": {REQUIRED: [pod_term("db")]}}
     for load in (web, pods.load(nodeSelector=pool, affinity=wants_db)):
         load.until_bound()
         assert load.node == third.name
@@ -233,16 +235,6 @@ def test_watch_all_pods_keeps_rules_between_our_pods_and_those_of_others_P8(
     foe.delete(now=True)
     waits.until_bound()
     pods.bed.kube.kubectl("delete", "-k", MANIFESTS.parent / "all-pods")
-
-
-def apart_from(app: str) -> dict[str, Any]:
-    term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": app}}}
-    return {"podAntiAffinity": {REQUIRED: [term]}}
-
-
-def with_port(port: int) -> list[dict[str, Any]]:
-    (container,) = workload_spec()["containers"]
-    return [{**container, "ports": [{"containerPort": 80, "hostPort": port}]}]
 
 
 def test_rules_that_sunk_sync_cannot_keep_give_a_warning_P8_P27(pods: PodStage, host: Host) -> None:

@@ -295,6 +295,18 @@ def workload_spec(cpu: str = "1", memory: str = "64Mi") -> dict[str, Any]:
     }
 
 
+def with_port(port: int) -> dict[str, Any]:
+    """Return a part of a spec: its container needs this port of the Node."""
+    (container,) = workload_spec()["containers"]
+    ports = [{"containerPort": 80, "hostPort": port}]
+    return {"containers": [{**container, "ports": ports}]}
+
+
+def pod_term(app: str, key: str = HOSTNAME) -> dict[str, Any]:
+    """Return a term of affinity between Pods: those with label `app`, by this label of Nodes."""
+    return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
+
+
 def all_jobs(bed: Bed) -> list[Job]:
     found = bed.slurm.rest.call("GET", bed.slurm.path("jobs/?flags=ALL"))["jobs"]
     return sorted(found, key=lambda job: int(job["job_id"]))

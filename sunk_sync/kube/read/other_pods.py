@@ -71,7 +71,6 @@ class OtherPods:
                 for uid in self._node_of.keys() - (self._listed or set()):
                     self._drop(uid)
                 self._listed = None
-                self._share_anew()
             case Lost():
                 self._listed = None
             case _:

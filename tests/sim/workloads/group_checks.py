@@ -92,7 +92,8 @@ class GroupChecks:
             self._pods[uid] = now
             return
         self._pods.pop(uid, None)
-        self._deleted[uid] = (now, self._worlds.now_s)
+        if not place_of(now):
+            self._deleted[uid] = (now, self._worlds.now_s)
         if before is not None and is_alive(before) and place_of(before):
             self._gone.append((before, place_of(before), self._worlds.now_s))
 
@@ -147,7 +148,7 @@ class GroupChecks:
     def _lately_deleted(self, job: Job) -> Iterator[Object]:
         for uid in [uid for of in workloads_of(job) for uid in of if uid in self._deleted]:
             pod, since_s = self._deleted[uid]
-            if since_s > self._since_s and not place_of(pod):
+            if since_s > self._since_s:
                 yield pod
 
     def _left(self) -> Iterator[Seen]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from tests.sim import words
 from tests.sim.cast import END_DELAY
 from tests.sim.stage import Stage
 from tests.sim.words import Object
@@ -43,13 +42,7 @@ def other(name: str, *, of: str, at: str, ruled: bool = False) -> Doing:
     """Let another scheduler bind a Pod of this group; `ruled`: with its rules."""
 
     def doing(stage: Stage) -> None:
-        rules: Object = RULES[of] if ruled else {}
-        spec = {
-            "schedulerName": words.OTHER_SCHEDULER,
-            "nodeName": at,
-            "containers": [{"name": "main", "image": "none.invalid/none:1"}],
-            **rules,
-        }
+        spec = groups.spec_of_other(of, at, ruled=ruled)
         metadata: Object = {"labels": {GROUP: of}, "annotations": {END_DELAY: "1"}}
         stage.kube.add_pod(name, namespace=NAMESPACE, metadata=metadata, spec=spec)
 

@@ -101,6 +101,16 @@ def give_node(cast: Cast, node: str, *, zone: str) -> None:
     cast.add_pod(f"n{node[1:]}", node=node)
 
 
+def spec_of_other(group: str, node: str, *, ruled: bool) -> Object:
+    """Return the spec of a Pod of another scheduler; `ruled`: with the rules of the group."""
+    return {
+        "schedulerName": words.OTHER_SCHEDULER,
+        "nodeName": node,
+        "containers": [{"name": "main", "image": "none.invalid/none:1"}],
+        **(RULES[group] if ruled else {}),
+    }
+
+
 class GroupPeople:
     def __init__(
         self,
@@ -218,17 +228,11 @@ class GroupPeople:
             return "nothing"
         self._made += 1
         group, name = self._rng.choice(self._groups), f"o{self._made}"
-        rules = RULES[group] if self._rng.random() < 0.6 else {}
         self._kube.add_pod(
             name,
             namespace=self._namespace,
+            spec=spec_of_other(group, node, ruled=self._rng.random() < 0.6),
             metadata={"labels": self._labels(group), "annotations": {END_DELAY: "1"}},
-            spec={
-                "schedulerName": words.OTHER_SCHEDULER,
-                "nodeName": node,
-                "containers": [{"name": "main", "image": "none.invalid/none:1"}],
-                **rules,
-            },
         )
         return f"{name} of {group} on {node}"
 
