@@ -24,7 +24,7 @@ from sunk_sync.core.model.node_lock import NodePods
 from sunk_sync.core.model.node_set import Requeueing, Topology
 from sunk_sync.core.model.node_set_actions import RequeueJobs
 from sunk_sync.core.model.node_set_answers import ControllerAge, RequeueTried
-from sunk_sync.core.model.pod_spec import Offer
+from sunk_sync.core.model.pod_spec import Offer, PodRules, Requirement, Spread
 from sunk_sync.core.model.restraint import Paused
 from sunk_sync.core.model.timing import BINDING_S
 from sunk_sync.core.model.topology_file import AnswerTopology, TopologyReport
@@ -33,6 +33,7 @@ from tests.core.checks import check_oracle
 from tests.kit.build import (
     OFFER,
     POD,
+    SMALL,
     WORKLOAD,
     Core,
     deleted,
@@ -73,6 +74,25 @@ def slurmd_asks_for_more() -> None:
     core.see(slurmd_pod("n1", requests=(("cpu", 15_500), ("memory", 1))))
     check(core)
     assert core.submission(POD).excluded == ("n1",)
+
+
+def another_node_changes_its_zone() -> None:
+    """P8: a Pod about to be bound is spread over zones."""
+    spread = PodRules(spread=(Spread("zone", (Requirement("app", "In", ("web",)),)),))
+    ruled = {"spec": replace(SMALL, rules=spread), "labels": (("app", "web"),)}
+    there, new = pod("p1", node_name="kn1", job_id="1", **ruled), pod("p2", **ruled)
+    rows = [node(f"kn{at}", offer=_in_zone(zone)) for at, zone in ((1, "a"), (2, "b"), (3, "a"))]
+    jobs = (running(there, job_id="1"), running(new, at=("n2",), job_id="8", started=False))
+    rooms = (*room("n1")[1:], *room("n2")[1:], *room("n3")[1:])
+    core = Core(*rows, *rooms, there, new, *jobs)
+    assert not core.cancels(new)
+    core.see(node("kn1", offer=_in_zone("b")))
+    check(core)
+    assert core.cancels(new) == [("8", True)]
+
+
+def _in_zone(zone: str) -> Offer:
+    return replace(OFFER, labels=(("zone", zone),))
 
 
 def a_pods_node_loses_its_slurmd() -> None:
@@ -397,5 +417,6 @@ WORKLOAD_EDGES: dict[str, Callable[[], None]] = {
     "pods_listed:workload_key:1": a_listing_of_pods_settles_an_array,
     "_since_crowded:workload_key:1": the_last_job_that_waits_is_gone,
     "namespace_changed:workload_key:1": a_namespace_names_another_default,
+    "hosts_changed:workload_key:1": another_node_changes_its_zone,
     "_keys_named:workload_key:1": a_gangs_queue_position_changes,
 }

@@ -24,6 +24,7 @@ from sunk_sync.core.model.calls import CallEnded, GateCall, LockCall, StopCall
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
     VOLUME_SOURCES,
+    BindTried,
     Confirmed,
     Contradicted,
     Deleted,
@@ -271,11 +272,15 @@ class Graph:
 
     def _observe_placed(self, placed: Placed, *, now: float) -> None:
         """Note a binding: newer than the row that was bound, older than later news."""
-        entry = self.pods.entries.get(pod_key(placed.namespace, placed.name))
-        if entry is None or entry.row.uid != placed.uid or entry.row.node_name:
+        of = placed.reference
+        entry = self.pods.entries.get(pod_key(of.namespace, of.name))
+        if entry is None or entry.row.uid != of.uid or entry.row.node_name:
             return
         if placed.asked_s < self.pods.begun_s:
-            return  # as in _is_of_another_history
+            # As in _is_of_another_history. It may stand, and the listing may not show it yet.
+            tried = BindTried(of.uid, placed.job_id, now, placed.slurm_node)
+            self.observe((tried,), now=now)
+            return
         row = replace(entry.row, node_name=placed.node_name, job_id=placed.job_id)
         self._observe_row(row, order=entry.order + 0.5, now=now, named=False)
 

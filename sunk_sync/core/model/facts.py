@@ -250,7 +250,7 @@ class BindRefused(Struct, frozen=True, gc=False):
 
 
 class BindTried(Struct, frozen=True, gc=False):
-    """A binding without an answer, which may have succeeded (P11)."""
+    """A binding that may have succeeded: no answer came, or a listing began meanwhile (P11)."""
 
     uid: str
     job_id: str
@@ -261,11 +261,10 @@ class BindTried(Struct, frozen=True, gc=False):
 class Placed(Struct, frozen=True, gc=False):
     """The API server accepted a binding; a watch may show it later (P11)."""
 
-    namespace: str
-    name: str
-    uid: str
+    reference: Reference
     node_name: str
     job_id: str
+    slurm_node: str
     asked_s: float
 
 

@@ -93,8 +93,7 @@ def _contradiction(outcome: Done | Refused, asked_s: float) -> tuple[News, ...]:
 
 def _placed(bind: Bind, asked_s: float) -> Placed:
     """The answer to a binding shows only that the API server accepted it."""
-    of = bind.reference
-    return Placed(of.namespace, of.name, of.uid, bind.node_name, bind.job_id, asked_s)
+    return Placed(bind.reference, bind.node_name, bind.job_id, bind.slurm_node, asked_s)
 
 
 def _refusal(outcome: Refused) -> tuple[News, ...]:

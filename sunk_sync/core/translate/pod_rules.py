@@ -46,6 +46,8 @@ class Kind(Struct, frozen=True, gc=False, cache_hash=True):
     """Annotations for the job: Slurm may refuse a job for them."""
     leaving: bool = False
     """They are terminating: no spread counts them."""
+    volumes: Fences = ()
+    """Where their volumes let them go: one without a host holds up no Pod that has one."""
     other: bool = False
     """They are Pods of another scheduler."""
 

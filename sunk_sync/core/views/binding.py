@@ -30,7 +30,7 @@ def places_to_bind(workload: Workload) -> Sequence[Placement] | Ruling:
     if live is None:
         return QUIET
     job = live.job
-    ended = [pod for pod in members.pods if pod.ended]
+    ended = [pod for pod in members.unbound if pod.ended]
     if ended or not is_running(job) or is_broken(members, workload.absent):
         return QUIET
     if job.identity.replaced:

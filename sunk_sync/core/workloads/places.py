@@ -141,7 +141,9 @@ class Places:
     def _kind(self, pod: Pod) -> Kind:
         read = self.read
         labels = tuple([pair for pair in pod.labels if pair[0] in read])
-        return Kind(pod.namespace, labels, pod.spec, pod.settings, leaving=pod.terminating)
+        volumes = () if pod.node_name else self._volumes.fences(pod)
+        leaving = pod.terminating
+        return Kind(pod.namespace, labels, pod.spec, pod.settings, leaving=leaving, volumes=volumes)
 
 
 def _ended_by_itself(job: Job) -> bool:

@@ -10,9 +10,8 @@ from sunk_sync.core.model.facts import Job, Node, Pod
 from sunk_sync.core.model.volumes import ONE_NODE, ONE_POD, VolumeClaim
 from sunk_sync.core.tables.claims import pod_key
 from sunk_sync.core.tables.entries import Entry
-from sunk_sync.core.tables.host_identity import HostIdentity
 from sunk_sync.core.tables.table import Table
-from sunk_sync.core.translate.fences import why_stopped
+from sunk_sync.core.translate.fences import Fences
 from sunk_sync.core.translate.job_states import is_running
 from sunk_sync.core.translate.volume_fit import choose, claim_path
 from sunk_sync.core.views.workload import NO_VOLUMES, VolumeNeeds, WantedVolume
@@ -24,36 +23,29 @@ UNREADABLE: Final = "its claims, volumes or classes of storage cannot be read no
 
 
 class VolumeChoice:
-    def __init__(
-        self, known: VolumeIndex, *, index: WorkloadIndex, jobs: Table[Job], hosts: HostIdentity
-    ) -> None:
+    def __init__(self, known: VolumeIndex, *, index: WorkloadIndex, jobs: Table[Job]) -> None:
         self._known = known
-        self._hosts = hosts
         self._claims, self._volumes, self._classes = known.claims, known.volumes, known.classes
         self._index, self._jobs = index, jobs
 
     def decide_place(self, pod: Pod) -> bool:
-        """Whether the volumes of the Pod leave it no choice of hosts, or no host at all."""
+        """Whether a volume says where the Pod goes, or its claims must be mended first."""
         if not self._known.is_user((pod,)):
             return False
         if self._known.unread() or any(self._unusable(pod, name) for name in pod.volume_claims):
             return True
         claims = filter(None, map(self._claims.get, paths_of(pod)))
-        return any(self._is_fixed(claim) for claim in claims) or self._has_no_host(pod)
+        return any(map(self._is_fixed, claims))
 
-    def _has_no_host(self, pod: Pod) -> bool:
-        """Whether each host is closed: it may attach no more volumes, or has too few for all."""
-        fences = self._known.fences((pod,))
-        hosts = self._hosts.nodes_of_hosts()
-        return bool(fences) and all(why_stopped(fences, node) for node in hosts)
+    def fences(self, pod: Pod) -> Fences:
+        """Return where the volumes of an unbound Pod let it go."""
+        return self._known.fences((pod,)) if self._known.is_user((pod,)) else ()
 
     def _is_fixed(self, claim: VolumeClaim) -> bool:
         volume = self._known.volume_of(claim)
         if volume is not None:
             return volume.terms is not None
-        if claim.volume or claim.selected_node or claim.selected_for:
-            return True
-        return self._known.is_nowhere(claim)
+        return bool(claim.volume or claim.selected_node or claim.selected_for)
 
     def needs(
         self, pods: Sequence[Pod], *, live: Entry[Job] | None, places: Sequence[Node]

@@ -322,11 +322,6 @@ class VolumeIndex:
             return (Fence("", frozenset(), inside=True, reason=reason),)
         return fences_within(places, reason=reason)
 
-    def is_nowhere(self, claim: VolumeClaim) -> bool:
-        """Whether no Node can get a volume for the claim."""
-        fences = self.where_to_have(claim)
-        return any(isinstance(one, Fence) and one.inside and not one.values for one in fences)
-
     def candidates(self, claim: VolumeClaim) -> list[Volume]:
         free = self._free.get(claim.storage_class, {}).values()
         return [volume for volume in free if can_take(claim, volume)]

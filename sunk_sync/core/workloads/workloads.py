@@ -70,9 +70,7 @@ class Workloads:
             readopts=configuration.lost_job == "readopt",
         )
         self.volumes = self._new_volumes(tables)
-        self.volume_choice = VolumeChoice(
-            self.volumes, index=self.index, jobs=self.jobs, hosts=hosts
-        )
+        self.volume_choice = VolumeChoice(self.volumes, index=self.index, jobs=self.jobs)
         self.neighbours = self._new_neighbours()
         self.queue = Queue(self.memory.ahead)
         self.gate_seen = False

@@ -291,7 +291,7 @@ def test_a_binding_asked_for_before_a_listing_is_left_to_the_watch_F3() -> None:
     core = Core(*room("n1"), POD)
     asked_s = core.now
     core.see_listing("pods", POD, after_s=1)
-    core.see(Placed("ns", "p1", POD.uid, "kn1", "7", asked_s))
+    core.see(Placed(reference_of(POD), "kn1", "7", "n1", asked_s))
     assert core.graph.pods.get("ns/p1") == POD
     core.see(BOUND)
     assert core.graph.pods.get("ns/p1") == BOUND

@@ -213,6 +213,12 @@ def test_a_job_is_replaced_at_once_when_its_only_bound_member_has_ended_G4() -> 
     assert core.cancels(a) == [("7", True)]
 
 
+def test_a_member_is_bound_although_another_has_ended_already_G4() -> None:
+    """Simulator, seed 9503580: its binding was lost, and the first member took three seconds."""
+    a = replace(bound(A, "kn1"), ended=True)
+    assert two_hosts(a, B, runs(A, B)).binds(a) == [("b", "kn2")]
+
+
 def test_a_node_of_a_bound_member_that_is_not_ready_does_not_stop_the_others_G1() -> None:
     a = bound(A, "kn1")
     core = two_hosts(a, B, runs(A, B))

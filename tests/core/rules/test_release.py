@@ -15,7 +15,16 @@ from sunk_sync.core.model.actions import (
 )
 from sunk_sync.core.model.calls import JobNotice
 from sunk_sync.core.model.event_kinds import EVENT_REPLACED
-from sunk_sync.core.model.facts import BindTried, GetResult, Job, Observed, Pod
+from sunk_sync.core.model.facts import (
+    BindTried,
+    GetResult,
+    Job,
+    ListingStarted,
+    Observed,
+    Placed,
+    Pod,
+    reference_of,
+)
 from sunk_sync.core.model.keys import workload_key
 from sunk_sync.core.model.timing import BINDING_S
 from sunk_sync.core.model.verdict import Verdict
@@ -172,6 +181,19 @@ def test_the_job_of_a_pod_that_is_gone_is_replaced_P14(found: Any, uid: str) -> 
     core.wait(2)
     core.answer(POD, found, uid)
     assert core.cancels(POD) == [("7", True)]
+
+
+def test_a_binding_answered_during_a_listing_is_read_before_the_job_is_replaced_P14() -> None:
+    """Simulator, seed 9502419: the job ended under the Pod that was just bound."""
+    core = two_hosts(POD, running(POD))
+    asked_s = core.now
+    core.wait(1)
+    core.see(ListingStarted("pods", core.now, 10.0), Observed(POD, 9.0))
+    placed = Placed(reference_of(POD), "kn1", "7", "n1", asked_s)
+    core.see(placed, node("kn1", ready="False"))
+    assert core.workload_wants(POD) == [GetObject("Pod", "ns", "p1", core.now)]
+    core.see(BOUND)
+    assert not core.cancels(POD)
 
 
 def test_the_job_of_a_deleted_pod_ends_although_a_binding_had_no_answer_P13() -> None:

@@ -75,9 +75,28 @@ def test_a_pod_whose_volumes_no_node_can_attach_holds_up_nobody_P8() -> None:
     core = cluster(first, second, claim(), *limits)
     assert core.submission(first) is None
     assert core.submission(second)
-    core.see(deleted("pods", second), room("kn1"))
+    core.see(room("kn1"))
     assert core.submission(first).excluded == ("n2", "n3")
-    core.see(second)
+
+
+def test_a_pod_that_no_host_suits_for_its_volumes_and_its_rule_holds_up_nobody_P8() -> None:
+    """Simulator, seed 9502161: each of the two reasons left it a host, both together none."""
+    spec = replace(SMALL, rules=PodRules(apart=(PodTerm(HOSTNAME, ()),)))
+    there = replace(user("p0"), spec=spec, node_name="kn1", volume_claims=())
+    first = replace(user("p1"), spec=spec, created_s=1)
+    second = replace(user("p2"), spec=spec, created_s=2, volume_claims=())
+    limits = [room("kn1"), room("kn2", count=0), room("kn3", count=0)]
+    core = cluster(there, first, second, claim(), *limits)
+    assert core.submission(first) is None
+    assert core.submission(second).excluded == ("n1",)
+
+
+def test_pods_whose_volumes_let_them_go_to_the_same_nodes_take_turns_P8() -> None:
+    spec = replace(SMALL, rules=PodRules(apart=(PodTerm(HOSTNAME, ()),)))
+    first = replace(user("p1"), spec=spec, created_s=1)
+    second = replace(user("p2", "c-p2"), spec=spec, created_s=2)
+    core = cluster(first, second, claim(), claim("c-p2"), room("kn1", count=0))
+    assert core.submission(first).excluded == ("n1",)
     assert core.submission(second) is None
 
 

@@ -62,9 +62,9 @@ MUTANTS = (
     ),
     _mutant(
         "a Pod whose volumes no Node can attach keeps its place in the line",
-        "core/workloads/volume_choice.py",
-        " or self._has_no_host(pod)", "",
-        "The simulator's seed 9499062: a Pod without volumes waited behind it for ever.",
+        "core/workloads/places.py",
+        "else self._volumes.fences(pod)", "else ()",
+        "The simulator's seed 9502161: a Pod without volumes waited behind it for ever.",
     ),
     _mutant(
         "a waiting job keeps its exclusions when the last rule goes",

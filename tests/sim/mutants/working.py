@@ -27,6 +27,17 @@ def _mutant(name: str, path: str, old: str, new: str, story: str) -> Mutant:
 
 MUTANTS = (
     _mutant(
+        "a gang is bound no further once a member has ended", "core/views/binding.py",
+        "for pod in members.unbound if pod.ended]", "for pod in members.pods if pod.ended]",
+        "The simulator's seed 9503580: its job held a host for a Pod that was never bound.",
+    ),
+    _mutant(
+        "a binding that was answered during a listing is forgotten", "core/graph/graph.py",
+        "            self.observe((tried,), now=now)",
+        "            del tried",
+        "The simulator's seed 9502419: the job was given up under the Pod that was just bound.",
+    ),
+    _mutant(
         "a Pod is bound before its volume", BIND,
         "    if volumes.failed or volumes.wanted:", "    if False:",
         "The kubelet waited for a volume that was then made on another host.",

@@ -81,6 +81,7 @@ class GroupChecks:
         was = words.labels_of(before) if before is not None else None
         if gone or before is None or was != words.labels_of(now):
             self._labels[now["metadata"]["name"]].append((was, self._worlds.now_s))
+            self._given_up.clear()
 
     def _pod_changed(self, before: Object | None, now: Object, *, gone: bool) -> None:
         uid = uid_of(now)
