@@ -42,6 +42,10 @@ class Example:
         """Return the object KIND/NAME as it is on the server."""
         return json.loads(self.kubectl("get", what, "-o", "json"))
 
+    def change(self, what: str, path: str, value: object) -> None:
+        patch = json.dumps([{"op": "replace", "path": path, "value": value}])
+        self.kubectl("patch", what, "--type=json", "-p", patch)
+
     def show(self) -> str:
         return self.kubectl("get", "all", "-o", "wide") + self.stage.bed.slurm.squeue()
 

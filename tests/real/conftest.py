@@ -19,6 +19,7 @@ from tests.real.testbed.cache import (
     SLURM_SUITES,
     chart_tools,
     controllers,
+    frameworks,
     promtool,
 )
 from tests.real.testbed.requirements import why_not, why_not_built, why_not_command, why_not_image
@@ -41,8 +42,8 @@ def require_helm() -> None:
 
 
 def require_controllers() -> None:
-    """Skip if the managers of JobSet and LeaderWorkerSet are not built; in CI fail."""
-    _skip(why_not_built([controllers()]))
+    """Skip if the managers of JobSet, KubeRay and others are not built; in CI fail."""
+    _skip(why_not_built([controllers(), frameworks()]))
 
 
 def require_promtool() -> None:

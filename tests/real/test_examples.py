@@ -1,7 +1,7 @@
 """Each file of deploy/examples, applied as it stands, with the real controller of its kind.
 
-A stand-in for the kubelets reports the Pods running and ended. JobSet, LeaderWorkerSet and Kueue
-run beside the Slurm of the default version only, and Kueue only where `SUNK_SYNC_KUEUE=1 make
+A stand-in for the kubelets reports the Pods running and ended. Controllers that Kubernetes does not
+bring run beside the Slurm of the default version only, and Kueue only where `SUNK_SYNC_KUEUE=1 make
 testbed` has built it.
 """
 
@@ -12,10 +12,11 @@ import pytest
 
 from tests.real.applied import KILL_WAIT_S, NAMESPACE, WITHIN_S, ExampleStage, applied
 from tests.real.conftest import for_each_slurm, require_controllers, with_settings
+from tests.real.pod_groups import CRD, CRDS, NAME
 from tests.real.service import allow
 from tests.real.stage import eventually, stays
 from tests.real.testbed.bed import SLURM_DEFAULT
-from tests.real.testbed.cache import CONTROLLERS, KUEUE, kueue
+from tests.real.testbed.cache import CONTROLLERS, FRAMEWORKS, KUEUE, kueue
 from tests.real.testbed.controllers import Controllers
 from tests.real.testbed.kube_objects import conditions
 from tests.real.testbed.kubelet import EXIT_CODE
@@ -60,8 +61,11 @@ def _prepared(pods: ExampleStage, request: pytest.FixtureRequest) -> None:
 @pytest.fixture(scope="module")
 def controllers(pods: ExampleStage) -> Iterator[Controllers]:
     require_controllers()
-    with Controllers(pods.bed.kube) as started:
-        started.start(*CONTROLLERS, *(KUEUE if kueue().built else ()))
+    kube = pods.bed.kube
+    kube.rest.call("POST", CRDS, CRD)  # Trainer looks for it once
+    kube.kubectl("wait", "--for=condition=Established", f"crd/{NAME}")
+    with Controllers(kube) as started:
+        started.start(*CONTROLLERS, *FRAMEWORKS, *(KUEUE if kueue().built else ()))
         yield started
 
 
@@ -292,6 +296,53 @@ def test_each_group_of_a_leader_worker_set_is_a_gang_G1(pods: ExampleStage) -> N
         example.kubectl("scale", "leaderworkerset/serve", "--replicas=1")
         assert list(example.gangs(example.until_running(2)).values()) == gangs[:1]
         example.until(lambda: len(example.jobs()) == 1, "the job of the other group has ended")
+
+
+@beside
+def test_the_pods_of_a_ray_cluster_come_and_go_one_by_one(pods: ExampleStage) -> None:
+    with applied(pods, "raycluster") as example:
+        first = example.until_running(3)
+        assert len(example.gangs(first)) == 3
+        worker = next(name for name in first if "worker" in name)
+        example.cancel(first.pop(worker))
+        second = example.until_running(3)
+        assert first.keys() < second.keys()
+        example.change("raycluster/ray", "/spec/workerGroupSpecs/0/replicas", 1)
+        left = example.until_running(2)
+        example.until(lambda: len(example.jobs()) == 2, "the job of the other worker has ended")
+        (head,) = (load for name, load in left.items() if "head" in name)
+        example.finish(head, code=1)
+        third = example.until_running(2, without={head.name: head})
+        assert len(example.gangs(third)) == 2
+
+
+@beside
+def test_the_nodes_of_a_train_job_are_a_gang_that_comes_back_G1(pods: ExampleStage) -> None:
+    with applied(pods, "trainjob") as example:
+        first = example.until_running(2)
+        assert len(example.gangs(first)) == 1
+        example.cancel(next(iter(first.values())))
+        second = example.until_running(2, without=first)
+        assert len(example.gangs(second)) == 1
+        example.finish(*second.values())
+        example.until_true("trainjob/llm", "Complete")
+
+
+COSCHEDULED = {
+    "  mlPolicy:\n": "  podGroupPolicy:\n    coscheduling: {}\n  mlPolicy:\n",
+    """                metadata:
+                  annotations:
+                    sunk.coreweave.com/gang: job
+""": "",
+}
+
+
+@beside
+def test_a_train_job_whose_runtime_makes_a_pod_group_is_a_gang_G1(pods: ExampleStage) -> None:
+    with applied(pods, "trainjob", changed=COSCHEDULED) as example:
+        (names,) = example.gangs(example.until_running(2)).values()
+        assert len(names) == 2
+        assert example.get("podgroup/llm")["spec"]["minMember"] == 2
 
 
 @beside

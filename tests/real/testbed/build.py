@@ -28,7 +28,10 @@ VERSION_FILE = "VERSION"
 
 Job = tuple[Artifact, Callable[[Path], None]]
 
-_CONTROLLERS = {cache.controllers(): cache.CONTROLLERS}
+_CONTROLLERS = {
+    cache.controllers(): cache.CONTROLLERS,
+    cache.frameworks(): cache.FRAMEWORKS,
+}
 if os.environ.get("SUNK_SYNC_KUEUE") or cache.kueue().built:
     _CONTROLLERS[cache.kueue()] = cache.KUEUE  # ten minutes of two cores: not for everybody
 
@@ -222,19 +225,13 @@ def _build_controllers(
         with progress.step(artifact.name, f"building {command}") as step:
             build = _go_build(artifact.name, ["-s -w"], part / command, package)
             run_logged(build, artifact.log, step.see)
-        module = "/".join(package.split("/")[:2])
-        query: list[str | Path] = [
-            "go",
-            "-C",
-            cache.GO / artifact.name,
-            "list",
-            "-mod=readonly",
-            "-m",
-        ]
-        folder, version = _first_line(*query, "-f", "{{.Dir}} {{.Version}}", module).split()
+        query: list[str | Path] = ["go", "-C", cache.GO / artifact.name, "list", "-mod=readonly"]
+        form = "{{.Module.Dir}} {{.Module.Version}}"
+        folder, version = _first_line(*query, "-f", form, package).split()
         # Modules are read-only, also for whoever removes the cache.
+        top = cache.MANIFESTS.get(command, cache.MANIFESTS_DEFAULT).partition("/")[0]
         to = part / f"{command}-config"
-        copy: list[str | Path] = ["cp", "-r", "--no-preserve=mode", f"{folder}/config", to]
+        copy: list[str | Path] = ["cp", "-r", "--no-preserve=mode", f"{folder}/{top}", to]
         run_logged(copy, artifact.log, step.see)
         said.append(f"{command} {version}")
     (part / VERSION_FILE).write_text(", ".join(said) + "\n")

@@ -19,13 +19,20 @@ CHART_TOOLS = {
     "helm": "helm.sh/helm/v3/cmd/helm",
     "kubeconform": "github.com/yannh/kubeconform/cmd/kubeconform",
 }
-# Each manager, with its package. JobSet and Kueue need different versions of the same libraries, so
-# Kueue has a module of its own.
+# Each manager, with its package. They need different versions of the same libraries, so there are
+# three modules.
 CONTROLLERS = {
     "jobset": "sigs.k8s.io/jobset",
     "lws": "sigs.k8s.io/lws/cmd",
 }
 KUEUE = {"kueue": "sigs.k8s.io/kueue/cmd/kueue"}
+FRAMEWORKS = {
+    "kuberay": "github.com/ray-project/kuberay/ray-operator",
+    "trainer": "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager",
+}
+MANIFESTS = {"kuberay": "config/crd", "trainer": "manifests/base/crds"}
+"""Folder of a module with the kinds of its manager, where it is not the default."""
+MANIFESTS_DEFAULT = "config/default"
 # The Kubernetes of `helm template`; without these helm renders for 1.20.
 HELM_VALUES = {
     "helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor": "1",
@@ -144,6 +151,18 @@ def controllers() -> Artifact:
 def kueue() -> Artifact:
     """The manager of Kueue, with its manifests."""
     return Artifact("kueue", f"{KUEUE} {_module('kueue')}")
+
+
+def frameworks() -> Artifact:
+    """The managers of KubeRay and Kubeflow Trainer, with their kinds."""
+    return Artifact("frameworks", f"{FRAMEWORKS} {MANIFESTS} {_module('frameworks')}")
+
+
+def with_manager(name: str) -> Artifact:
+    """Return the artifact with the manager of this name."""
+    if name in FRAMEWORKS:
+        return frameworks()
+    return kueue() if name in KUEUE else controllers()
 
 
 def promtool() -> Artifact:

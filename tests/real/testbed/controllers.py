@@ -1,7 +1,8 @@
-"""The real controllers of JobSet, LeaderWorkerSet and Kueue, beside a control plane.
+"""The real controllers of JobSet, LeaderWorkerSet, Kueue, KubeRay and Kubeflow Trainer.
 
 A cluster would run them in Pods. Here they are processes, so the API server calls their webhooks by
-URL, not by Service.
+URL, not by Service. The webhooks of KubeRay and Trainer only check their objects: nothing calls
+them.
 """
 
 import base64
@@ -34,6 +35,30 @@ CONFIGURATIONS: Mapping[str, Object] = {
         "featureGates": {"VisibilityOnDemand": False},
     },
 }
+FRAMEWORK_FLAGS: Mapping[str, tuple[str, ...]] = {
+    "kuberay": ("--metrics-addr=127.0.0.1:0", "--enable-leader-election=false"),
+    "trainer": (),
+}
+TRAINER_OBJECTS: tuple[Object, ...] = (
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubeflow-system"}},
+    {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "kubeflow-trainer-webhook-cert", "namespace": "kubeflow-system"},
+    },
+    {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "validator.trainer.kubeflow.org"},
+    },
+)
+"""Trainer starts no controller before it has made certificates and put them here."""
+TRAINER_CERTIFICATES = "/tmp/k8s-webhook-server"
+IN_ITS_TMP = f"""
+mkdir -p {TRAINER_CERTIFICATES} && mount -t tmpfs tmpfs {TRAINER_CERTIFICATES} &&
+mkdir {TRAINER_CERTIFICATES}/serving-certs &&
+cp "$0"/tls.* {TRAINER_CERTIFICATES}/serving-certs && exec "$@"
+"""
 METRICS_CERTIFICATES = "/etc/kueue/metrics/certs"
 """Kueue reads them here, whatever its settings say."""
 IN_ITS_ETC = f"""
@@ -61,15 +86,22 @@ class Controllers(Closing):
 
     def _start(self, name: str) -> None:
         """Install the kinds of this controller, start its manager, then let webhooks call it."""
-        artifact = cache.kueue() if name in cache.KUEUE else cache.controllers()
+        artifact = cache.with_manager(name)
         if not artifact.built:
             raise BedError(f"{artifact.name} is not built: make testbed")
         port = self._ports.take()
-        folder = artifact.path / f"{name}-config" / "default"
-        made = list(yaml.safe_load_all(self._kube.kubectl("kustomize", folder)))
+        folder = cache.MANIFESTS.get(name, cache.MANIFESTS_DEFAULT).partition("/")[2]
+        made = list(
+            yaml.safe_load_all(
+                self._kube.kubectl("kustomize", artifact.path / f"{name}-config" / folder)
+            )
+        )
         self._call_by_url(made, f"https://127.0.0.1:{port}")
         self._apply(name, [one for one in made if one["kind"] in KINDS])
-        daemon = self._spawn(name, artifact.path / name, port)
+        if name == "trainer":
+            self._apply("trainer-certificates", list(TRAINER_OBJECTS))
+        spawn = self._spawn_framework if name in cache.FRAMEWORKS else self._spawn
+        daemon = spawn(name, artifact.path / name, port)
         wait_until(
             lambda: _answers(port), f"{name} answers", deadline_s=DEADLINE_S, daemons=[daemon]
         )
@@ -86,6 +118,8 @@ class Controllers(Closing):
                 self._call_by_url(one, url)
 
     def _apply(self, name: str, objects: list[Object]) -> None:
+        if not objects:
+            return
         file = self._kube.directory / f"{name}.json"
         file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
         # The kinds are too large for the annotation of a plain apply.
@@ -118,6 +152,16 @@ class Controllers(Closing):
             *("unshare", "--mount", "sh", "-c", IN_ITS_ETC, self._certificates),
             *(binary, f"--config={file}"),
         ]
+        return self._kube.spawn_beside(name, argv)
+
+    def _spawn_framework(self, name: str, binary: Path, port: int) -> Daemon:
+        """Start one that has flags; it answers when its health is asked."""
+        address = f"--health-probe-bind-address=127.0.0.1:{port}"
+        argv: list[str | Path] = [binary, address, *FRAMEWORK_FLAGS[name]]
+        if name == "trainer":
+            webhooks = f"--webhook-server-port={self._ports.take()}"
+            own = ("unshare", "--mount", "sh", "-c", IN_ITS_TMP, self._certificates)
+            argv = [*own, *argv, webhooks]
         return self._kube.spawn_beside(name, argv)
 
     def close(self) -> None:

@@ -39,7 +39,7 @@ def condition(kind: str, status: str, *, reason: str = "TestBed") -> Object:
 
 def conditions(an_object: Object) -> dict[str, Object]:
     """Return the conditions of a Node or Pod by type."""
-    return {one["type"]: one for one in an_object["status"].get("conditions") or []}
+    return {one["type"]: one for one in an_object.get("status", {}).get("conditions") or []}
 
 
 def status_of(an_object: Object, kind: str) -> str:
