@@ -37,6 +37,8 @@ SETTLE_S = 100.0
 REST_WITHIN_S = 900.0
 """Time to converge: a refused write is repeated after five minutes, a requeue takes two."""
 QUIET_S = 90.0
+QUIET_ROUNDS_MAX = 6
+"""A submission refused every five minutes can change the reasons of others for a minute."""
 SCRIPT_MARK = "Placeholder of sunk-sync"
 """Text that marks the script of a placeholder."""
 
@@ -224,7 +226,7 @@ class WorkloadRun:
         minutes (P32). Another pending reason appears a minute later (P26).
         """
         await self._sleep(2 * LOOK_EVERY_S)
-        for _ in range(4):
+        for _ in range(QUIET_ROUNDS_MAX):
             await self._come_to_rest()
             sent, changes = self._sent(), self.history.counts["changes by others"]
             await self._sleep(QUIET_S)

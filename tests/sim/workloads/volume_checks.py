@@ -33,8 +33,8 @@ from tests.sim.workloads.truth import (
 )
 from tests.sim.worlds import US, Worlds
 
-SEEN_S: Final = 90.0
-"""Time in which the service may not know that a claim has gone."""
+SEEN_S: Final = 120.0
+"""Time in which the service may not know of a change: a frozen watch is broken off after 100 s."""
 HOST: Final = "kubernetes.io/hostname"
 OWN_S: Final = 20.0
 """The same for what it bound itself."""
@@ -56,6 +56,8 @@ class VolumeChecks:
         self._history = history
         self._gone: dict[str, tuple[str, float]] = {}
         """Bound claim that has gone → the host of its volume, and when."""
+        self._ended_s: dict[str, float] = {}
+        """Job, as a claim names it → when it ended. slurmctld may lose the end."""
         worlds.onlookers.append(self)
 
     def _break(self, check: str, why: str) -> None:
@@ -166,9 +168,11 @@ class VolumeChecks:
 
     def _holds(self, owner: str, path: str) -> bool:
         """Whether this job lives, and is one of a Pod that uses the claim."""
+        if self._ended_s.get(owner, -math.inf) > self._worlds.now_s - self._seen_s:
+            return False
         users = {uid_of(pod) for pod in users_of(self._worlds, path)}
         return any(
-            f"{words.SCHEDULER}/{spelled(job)}" == owner and any(map(users.intersection, of))
+            _owner(job) == owner and any(map(users.intersection, of))
             for job in self._worlds.slurm.jobs.values()
             if is_live(job) and is_ours(job, self._worlds.cluster_uid)
             for of in [workloads_of(job)]
@@ -193,14 +197,20 @@ class VolumeChecks:
         if others - OF_VOLUMES or rest[0] != rest[1]:
             self._break("foreign volume", f"{name}: more than its claimRef changed")
 
-    def job_changed(self, before: Job | None, after: Job | None, author: str) -> None:
-        """Ignore jobs."""
+    def job_changed(self, before: Job | None, after: Job | None, author: str) -> None:  # noqa: ARG002
+        """Note when jobs end."""
+        if before is not None and is_live(before) and not (after is not None and is_live(after)):
+            self._ended_s[_owner(before)] = self._worlds.now_s
 
     def slurm_changed(self, before: Node | None, after: Node | None, author: str) -> None:
         """Ignore nodes."""
 
     def kube_restored(self) -> None:
         """Ignore restores, which runs of Pods do not have."""
+
+
+def _owner(job: Job) -> str:
+    return f"{words.SCHEDULER}/{spelled(job)}"
 
 
 def _fits(capacity: Object) -> bool:
