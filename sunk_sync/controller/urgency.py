@@ -1,6 +1,7 @@
 """The order in which a work queue sends its writes."""
 
-from sunk_sync.core.model.actions import Action, Relist, SetConditions, traits_of
+from sunk_sync.core.model.actions import Action, Relist, SetConditions, SetMetadata, traits_of
+from sunk_sync.core.model.names import MANAGER_RETIRE
 
 LEISURELY = 2
 """Actions of this urgency or a higher number are not urgent."""
@@ -11,6 +12,8 @@ def urgency(action: Action) -> int:
     match action:
         case Relist() if action.source == "jobs":
             return 1  # a prolog waits for it
+        case SetMetadata() if action.manager == MANAGER_RETIRE:
+            return 2  # the end of the Pod waits for it
         case SetConditions() if only_unknown(action):
             return 5
         case SetConditions() if action.reference.kind == "Pod":

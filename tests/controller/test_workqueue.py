@@ -14,10 +14,13 @@ from sunk_sync.core.model.actions import (
     RewriteReason,
     SetComment,
     SetConditions,
+    SetMetadata,
     Uncordon,
     Undrain,
 )
 from sunk_sync.core.model.facts import Reference
+from sunk_sync.core.model.names import MANAGER_MIRROR, MANAGER_RETIRE
+from sunk_sync.core.model.node_set_actions import Condemn
 from tests.kit.clock import in_virtual_time
 from tests.kit.outbox import AGAIN, DRAIN, OTHER, POD, Bench, on_bench, shown, unsure
 
@@ -114,6 +117,9 @@ async def test_the_concurrency_of_an_authority_is_limited() -> None:
         (Uncordon(POD), shown("")),
         (SetComment("a", ""), RewriteReason("a", "")),
         (shown(""), shown("", "Unknown")),
+        (Condemn(POD, ""), shown("")),
+        (SetMetadata(POD, MANAGER_RETIRE, (), ()), shown("")),
+        (shown(""), SetMetadata(POD, MANAGER_MIRROR, (), ())),
     ],
 )
 def test_drains_before_reads_before_marks_before_conditions(sooner: Action, later: Action) -> None:

@@ -91,6 +91,20 @@ SCENARIOS: Mapping[str, Sequence[Step]] = {
         submit(required_nodes=["n[1-2]"], nodes="1"), allocate(user_id="65534", group_id="65534"),
         drain("n1"), allocate(required_nodes=["n[1-2]"], nodes="1", priority=9), RUNS,
     ],
+    "more nodes than the required ones": [
+        submit(required_nodes=["n2"], nodes="2", tasks=2, cpus_per_task=16), RUNS,
+        submit(required_nodes=["n2"], nodes="2", tasks=2, cpus_per_task=16), TICK,
+        allocate(required_nodes=["n2"], nodes="2", tasks=2, cpus_per_task=16, priority=number(9)),
+        update(1, required_nodes=["n3"]), TICK, kill_one("@0"), until("1=RUNNING"), kill_one("@1"),
+        drain("n3"), submit(required_nodes=["n3"], nodes="2", tasks=2), TICK,
+        allocate(required_nodes=["n3"], nodes="2", tasks=2, priority=number(9)),
+        allocate(required_nodes=["n2"], nodes="2", tasks=2, priority=number(99)), TICK,
+    ],
+    "more nodes, and one of them is pushed out": [
+        submit(partition="low", required_nodes=["n2"], shared=["none"]), RUNS,
+        submit(partition="high", required_nodes=["n2"], nodes="2", tasks=2, shared=["none"]),
+        until("0=PREEMPTED 1=RUNNING"),
+    ],
     "GPUs": [
         submit(tres_per_node="gres/gpu:1", required_nodes=["n1"]),
         submit(tres_per_node="gres/gpu=1", required_nodes=["n1"]),

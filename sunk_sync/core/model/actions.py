@@ -369,7 +369,7 @@ TRAITS: dict[type, Traits] = {
     Unlock: Traits(_on_object("lock"), lifts=True),
     GetNodePods: Traits(_on_object("pods"), urgency=1, reads=True),
     CreatePod: Traits(lambda action: ("Pod", action.reference.namespace, action.name, "made")),
-    Condemn: Traits(_on_object("pending-deletion"), lifts=True),
+    Condemn: Traits(_on_object("pending-deletion"), urgency=2, lifts=True),
     ClearPod: Traits(_on_object("end"), urgency=1),
     RemakePod: Traits(_on_object("end"), lifts=True),
     DeletePod: Traits(_on_object("end"), urgency=1, lifts=True),

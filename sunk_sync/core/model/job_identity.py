@@ -38,7 +38,7 @@ class Identity(Struct, frozen=True, gc=False, rename={"workload": "work"}):
     digest: str = ""
     """Digest of the submitted description (P20)."""
     hosts: str = ""
-    """Digest of the excluded hosts (P7)."""
+    """Digest of the excluded hosts, and of those that a gang must get (P7)."""
 
 
 class _Envelope(Struct, frozen=True):
@@ -53,8 +53,9 @@ def workload_id(uids: Sequence[str]) -> str:
     return hashlib.sha256("\0".join(sorted(uids)).encode(errors="replace")).hexdigest()[:16]
 
 
-def hosts_digest(names: Sequence[str]) -> str:
-    """Return the digest of a sorted list of hosts; not empty for an empty list."""
+def hosts_digest(excluded: Sequence[str], *, required: Sequence[str] = ()) -> str:
+    """Return the digest of sorted lists of hosts; not empty for empty lists."""
+    names = (*excluded, "", *required) if required else excluded
     return hashlib.sha256("\0".join(names).encode(errors="replace")).hexdigest()[:8]
 
 

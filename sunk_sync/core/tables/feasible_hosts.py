@@ -1,7 +1,7 @@
 """Hosts that can take a workload Pod, computed only while it has no job (P7, P28)."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 
 from msgspec.structs import replace
@@ -150,6 +150,16 @@ class FeasibleHosts:
             unfit = why_none(reasons.values(), nodes=len(reasons))
         return replace(reach, excluded=excluded, unfit=unfit, fit=fit, hosts=hosts_digest(excluded))
 
+    def open_to(self, fences: Fences, *, among: Set[str]) -> Set[str]:
+        """Return which of these hosts the fences leave open: few looks if they name few hosts."""
+        for fence in fences:
+            if isinstance(fence, Fence) and fence.inside:
+                hosts = self._hosts_by(fence.key)
+                among = among & {name for value in fence.values for name in hosts.get(value, ())}
+            else:
+                among = among - self._stopped_by((fence,))
+        return among
+
     def _stopped_by(self, fences: Fences) -> set[str]:
         """Return the hosts that some fence closes, without a look at each host."""
         stopped: set[str] = set()
@@ -157,9 +167,7 @@ class FeasibleHosts:
             if not isinstance(fence, Fence):
                 stopped.update(self._outside(fence))
                 continue
-            hosts = self._domains.get(fence.key)
-            if hosts is None:
-                hosts = self._domains[fence.key] = self._by_domain(fence.key)
+            hosts = self._hosts_by(fence.key)
             if fence.inside:
                 stopped.update(
                     *[names for value, names in hosts.items() if value not in fence.values]
@@ -173,8 +181,14 @@ class FeasibleHosts:
             if self._why_stopped((fence,), name):
                 yield name
 
-    def _by_domain(self, key: str) -> dict[str | None, list[str]]:
+    def _hosts_by(self, key: str) -> Mapping[str | None, Sequence[str]]:
         """Return the hosts of each value of a label of Nodes; empty key: of each Node."""
+        hosts = self._domains.get(key)
+        if hosts is None:
+            hosts = self._domains[key] = self._by_domain(key)
+        return hosts
+
+    def _by_domain(self, key: str) -> dict[str | None, list[str]]:
         found: defaultdict[str | None, list[str]] = defaultdict(list)
         for name in self._slurm_nodes.entries:
             claim = self._claims.claim_of(name)

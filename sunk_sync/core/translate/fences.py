@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -72,3 +73,25 @@ def fences_within(terms: Sequence[Term], *, reason: str) -> Fences:
 def _is_simple(term: Term) -> bool:
     lines = term.expressions
     return bool(lines) and not term.fields and all(line.operator == "In" for line in lines)
+
+
+class GangFences(NamedTuple):
+    """What closes hosts to the Pods of one workload."""
+
+    common: Fences
+    """To all of them."""
+    own: Sequence[Fences] = ()
+    """What else closes hosts to each; empty: nothing does."""
+
+
+NO_FENCES: Final = GangFences(())
+
+
+def share_out(fences: Sequence[Fences]) -> GangFences:
+    """Tell the fences that all members have from those of single ones."""
+    first, *others = fences
+    if all(one == first for one in others):
+        return GangFences(first)
+    common = tuple([fence for fence in first if all(fence in one for one in others)])
+    own = [tuple([fence for fence in one if fence not in common]) for one in fences]
+    return GangFences(common, own)

@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import Job, Pod
+from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import hosts_digest
 from sunk_sync.core.model.placeholder import QUEUED
 from sunk_sync.core.views.parts import Placement, SubmissionHistory
@@ -71,11 +74,20 @@ def exclusions(workload: Workload, *, now: float) -> tuple[tuple[str, ...], str]
     hosts, refused = workload.hosts, workload.submission.refused
     if refused is not None and refused.kind in QUEUED:
         return hosts.excluded, hosts.digest
-    given_up = [name for name, since_s in workload.history.hosts if now < since_s + TRIED_AGAIN_S]
-    if not given_up or set(hosts.fit).issubset(given_up):
+    recent = [name for name, since_s in workload.history.hosts if now < since_s + TRIED_AGAIN_S]
+    given_up = [name for name in recent if name not in hosts.required]
+    if not given_up or set(hosts.fit).issubset(recent):
         return hosts.excluded, hosts.digest
     excluded = tuple(sorted({*hosts.excluded, *given_up}))
-    return excluded, hosts_digest(excluded)
+    return excluded, hosts_digest(excluded, required=hosts.required)
+
+
+def pinned(description: JobDescription, required: Sequence[str]) -> JobDescription:
+    """Return the description with hosts that the job must get, besides those of its Pods' owner."""
+    if not required:
+        return description
+    given = description.required_nodes
+    return replace(description, required_nodes=",".join([*filter(None, (given,)), *required]))
 
 
 def tried_again_s(history: SubmissionHistory, now: float) -> float | None:

@@ -134,7 +134,9 @@ class Reach(Struct, frozen=True, gc=False):
     external: bool = False
     """Only EXTERNAL nodes can: no slurmd runs a script there."""
     hosts: str = ""
-    """Digest of `excluded`."""
+    """Digest of `excluded` and `required`."""
+    required: tuple[str, ...] = ()
+    """Slurm nodes that the job of a gang must get: only there a member has its volumes."""
 
 
 class SubmissionHistory(Struct, frozen=True, gc=False):

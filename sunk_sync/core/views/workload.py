@@ -125,6 +125,10 @@ class CandidateHosts(Struct, frozen=True, gc=False):
     """No other Pod that it may not stand beside is being placed just now (P8)."""
     ruled: bool = False
     """They depend on where other Pods stand (P8)."""
+    required: tuple[str, ...] = ()
+    """Hosts that the job of a gang must get, because only there a member has its volumes."""
+    may_require: bool = False
+    """It is a gang with volumes, whose required hosts can change."""
 
 
 class Submission(Struct, frozen=True, gc=False):

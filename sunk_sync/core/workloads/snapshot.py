@@ -1,7 +1,9 @@
 """Build the view of one workload: its Pods, its jobs, its hosts."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+
+from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import GetResult, Job, Pod
 from sunk_sync.core.model.job_description import JobDescription
@@ -46,6 +48,7 @@ from sunk_sync.core.views.workload import (
     VolumeNeeds,
     Workload,
 )
+from sunk_sync.core.workloads.gang_hosts import NOT_TOGETHER, assign
 from sunk_sync.core.workloads.members import kinds_of, members_of
 from sunk_sync.core.workloads.pod_locations import locate_pods, stuck_pods
 from sunk_sync.core.workloads.workloads import Workloads
@@ -247,7 +250,13 @@ class WorkloadSnapshots:
             wanted = reach if edited or not reach.unfit else None
         if wanted is None:
             return NO_CANDIDATES
-        return CandidateHosts(wanted.excluded, wanted.hosts, fit=wanted.fit if given_up else ())
+        return CandidateHosts(
+            excluded=wanted.excluded,
+            digest=wanted.hosts,
+            fit=wanted.fit if given_up else (),
+            required=wanted.required,
+            may_require=len(members.pods) > 1 and self._volumes.is_user(members.pods),
+        )
 
     def _candidates(self, key: str, pods: Sequence[Pod]) -> CandidateHosts:
         in_turn = self._neighbours.is_its_turn(key)
@@ -267,6 +276,7 @@ class WorkloadSnapshots:
             fit=reach.fit if given_up else (),
             in_turn=in_turn,
             ruled=self._neighbours.is_ruled(key),
+            required=reach.required,
         )
 
     def _is_crowded(self, key: str) -> bool:
@@ -309,19 +319,39 @@ class WorkloadSnapshots:
         return tuple(one for one in found if one is not None and one.asked_s > after_s)
 
     def _placements(self, key: str, job: Job, unbound: Sequence[Pod]) -> tuple[Placement, ...]:
-        """Return the hosts of a running job, for its unbound Pods."""
+        """Return the hosts of a running job: first one for each unbound Pod, in their order."""
         if is_waiting(job):
             return ()
         specs = kinds_of(unbound)
         lives = [pod for pod in self._index.pods[key].values() if pod.node_name]
         but = key if lives else ""
         fences = self._all.fences(key, unbound)
-        return tuple(
-            [
-                self._placement(name, specs, but=but, fences=fences)
-                for name in sorted(job.slurm_nodes)
-            ]
-        )
+        placements = [
+            self._placement(name, specs, but=but, fences=fences.common)
+            for name in sorted(job.slurm_nodes)
+        ]
+        taken = {pod.node_name for pod in lives}
+        return tuple(self._assigned(placements, fences.own, taken) if fences.own else placements)
+
+    def _assigned(
+        self, placements: Sequence[Placement], own: Sequence[Fences], taken: Set[str]
+    ) -> Sequence[Placement]:
+        """Give each unbound member of a gang a host that its volumes reach."""
+        free = {
+            one.slurm_node: one
+            for one in placements
+            if one.node is not None and one.node.name not in taken
+        }
+        rest = [one for one in placements if one.slurm_node not in free]
+        if any(one.node is None for one in rest) or len(free) < len(own):
+            return placements
+        open_to = self._feasible_hosts.open_to
+        chosen = assign([sorted(open_to(fences, among=free.keys())) for fences in own])
+        if chosen is None:
+            return [replace(one, unfit=one.unfit or NOT_TOGETHER) for one in placements]
+        used = {name: free[name] for name in chosen}
+        spare = [one for name, one in free.items() if name not in used]
+        return [*used.values(), *spare, *rest]
 
     def _placement(
         self, slurm_node: str, specs: Sequence[PodSpec], *, but: str, fences: Fences

@@ -1,6 +1,7 @@
 """The choice of volumes: what the claims of Pods still need, and why they cannot have it."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -39,7 +40,7 @@ class VolumeChoice:
 
     def fences(self, pod: Pod) -> Fences:
         """Return where the volumes of an unbound Pod let it go."""
-        return self._known.fences((pod,)) if self._known.is_user((pod,)) else ()
+        return self._known.fences(pod) if self._known.active else ()
 
     def _is_fixed(self, claim: VolumeClaim) -> bool:
         volume = self._known.volume_of(claim)
@@ -59,7 +60,8 @@ class VolumeChoice:
             return VolumeNeeds(waits=unread)
         mark = self._known.mark_of(live.row.job_id) if live is not None else ""
         named = [(pod, name) for pod in pods for name in pod.volume_claims]
-        problem = next(filter(None, (self._problem(pod, name) for pod, name in named)), "")
+        problems = (self._problem(pod, name) for pod, name in named)
+        problem = next(filter(None, problems), "") or self._shared(pods)
         for_others = (self._made_for_another(pod, name, mark) for pod, name in named)
         waits = problem or next(filter(None, for_others), "")
         if live is None or not is_running(live.row):
@@ -79,7 +81,7 @@ class VolumeChoice:
         """
         path = pod_key(pod.namespace, name)
         claim = self._claims.get(path)
-        if claim is None or not (claim.modes == (ONE_NODE,) or ONE_POD in claim.modes):
+        if claim is None or not _is_of_one_node(claim):
             return ""
         if not claim.bound and claim.selected_for == self._known.mark_of(live.row.job_id):
             return ""  # the others wait for its volume
@@ -112,6 +114,18 @@ class VolumeChoice:
             return f'storageclass "{claim.storage_class}" of {named} not found'
         if storage_class is None or not storage_class.waits:
             return f"pod has unbound immediate PersistentVolumeClaims: {named}"
+        return ""
+
+    def _shared(self, pods: Sequence[Pod]) -> str:
+        """Return that members of a gang, which run on several Nodes, share a claim of one Node."""
+        counts = Counter(path for pod in pods for path in paths_of(pod))
+        for path, count in counts.items():
+            claim = self._claims.get(path)
+            if count > 1 and claim is not None and _is_of_one_node(claim):
+                modes = ", ".join(claim.modes)
+                return (
+                    f'{count} Pods of the gang use persistentvolumeclaim "{claim.name}" ({modes})'
+                )
         return ""
 
     def _unseen(self, pod: Pod, name: str) -> str:
@@ -184,3 +198,8 @@ class VolumeChoice:
             return one
         why = f'the provisioner of claim "{claim.name}" makes no volume on Node {node.name}'
         return f"{why}: {one.said}" if one.said else why
+
+
+def _is_of_one_node(claim: VolumeClaim) -> bool:
+    """Whether one Node at a time can use it."""
+    return claim.modes == (ONE_NODE,) or ONE_POD in claim.modes

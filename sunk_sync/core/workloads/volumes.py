@@ -239,20 +239,17 @@ class VolumeIndex:
 
     # What Pods need
 
-    def fences(self, pods: Sequence[Pod]) -> Fences:
-        """Return where volumes let these Pods go; nothing if a problem must be solved first."""
-        if self.unread():
+    def fences(self, pod: Pod) -> Fences:
+        """Return where volumes let this Pod go; nothing if a problem must be solved first."""
+        if not pod.volume_claims or self.unread():
             return ()
         found = [
             fence
-            for pod in pods
             for path in paths_of(pod)
             if (claim := self.claims.get(path)) is not None
             for fence in self._fences_of(claim, pod)
         ]
-        for pod in pods:
-            found += [*self._fences_of_all(pod), *self._limits.fences(pod)]
-        return tuple(found)
+        return (*found, *self._fences_of_all(pod), *self._limits.fences(pod))
 
     def _fences_of_all(self, pod: Pod) -> Iterator[Fence]:
         """A Node with a free volume for each claim alone may have too few for all together."""

@@ -18,11 +18,12 @@ from sunk_sync.core.tables.feasible_hosts import FeasibleHosts
 from sunk_sync.core.tables.host_identity import HostIdentity
 from sunk_sync.core.tables.open_calls import OpenCalls
 from sunk_sync.core.tables.table import Table
-from sunk_sync.core.translate.fences import Fences
+from sunk_sync.core.translate.fences import NO_FENCES, GangFences, share_out
 from sunk_sync.core.translate.job_states import is_live
 from sunk_sync.core.translate.node_fit import Reasons
 from sunk_sync.core.views.parts import Reach
 from sunk_sync.core.workloads.exclusions import ExclusionUpdates
+from sunk_sync.core.workloads.gang_hosts import reach_of_members
 from sunk_sync.core.workloads.index import WorkloadIndex
 from sunk_sync.core.workloads.memory import WorkloadMemory
 from sunk_sync.core.workloads.neighbours import Neighbours
@@ -118,23 +119,38 @@ class Workloads:
         is_task = "_" in job.job_id
         return self._fenced(pods, self._volume_fences(pods) if is_task else self.fences(key, pods))
 
-    def _fenced(self, pods: Sequence[Pod], fences: Fences) -> Reach:
-        specs = [pod.spec for pod in pods]
-        reach = self.feasible_hosts.reach_of_all(specs)
-        return self.feasible_hosts.fenced(reach, fences, specs=specs) if fences else reach
+    def _fenced(self, pods: Sequence[Pod], fences: GangFences) -> Reach:
+        specs, feasible_hosts = [pod.spec for pod in pods], self.feasible_hosts
+        reach = feasible_hosts.reach_of_all(specs)
+        if fences.common:
+            reach = feasible_hosts.fenced(reach, fences.common, specs=specs)
+        if not fences.own or reach.unfit:
+            return reach
+        fit = frozenset(reach.fit)
+        hosts = [feasible_hosts.open_to(own, among=fit) for own in fences.own]
+        return reach_of_members(reach, list(zip(pods, hosts, strict=True)))
 
     def reasons_of(self, key: str, pods: Sequence[Pod]) -> Mapping[str, Reasons]:
         """Return for each Slurm node why it cannot take these Pods; empty: it can."""
-        specs = [pod.spec for pod in pods]
-        return self.feasible_hosts.reasons_of(specs, fences=self.fences(key, pods))
+        specs, fences = [pod.spec for pod in pods], self.fences(key, pods)
+        reasons = self.feasible_hosts.reasons_of(specs, fences=fences.common)
+        if not fences.own:
+            return reasons
+        fit = self._fenced(pods, fences).fit
+        every = tuple([fence for own in fences.own for fence in own])
+        closed = self.feasible_hosts.reasons_of(specs, fences=every)
+        return {name: why or (() if name in fit else closed[name]) for name, why in reasons.items()}
 
-    def fences(self, key: str, pods: Sequence[Pod]) -> Fences:
+    def fences(self, key: str, pods: Sequence[Pod]) -> GangFences:
         """Return what closes hosts to these Pods: the Pods of others, and volumes (P8)."""
+        common, own = self._volume_fences(pods)
         beside = self.neighbours.fences(key) if self.neighbours.active else ()
-        return (*beside, *self._volume_fences(pods))
+        return GangFences((*beside, *common), own)
 
-    def _volume_fences(self, pods: Sequence[Pod]) -> Fences:
-        return self.volumes.fences(pods) if self.volumes.active else ()
+    def _volume_fences(self, pods: Sequence[Pod]) -> GangFences:
+        if not self.volumes.is_user(pods):
+            return NO_FENCES
+        return share_out([self.volumes.fences(pod) for pod in pods])
 
     def watches(self, job: Job) -> bool:
         """Whether sunk-sync watches the namespace of the job's Pods, which is in the job's name."""

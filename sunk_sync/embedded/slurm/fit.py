@@ -1,6 +1,6 @@
 """Which nodes a job can use, which jobs it preempts, and why it cannot start."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from itertools import islice
 from typing import Final
 
@@ -26,16 +26,38 @@ def wanted_nodes(request: JobRequest) -> int:
 
 def fitting(request: JobRequest, nodes: Iterable[Node]) -> tuple[Node, ...] | None:
     """Return the first nodes that fit, in the order of `nodes`; None if it cannot start now."""
-    wanted = wanted_nodes(request)
-    some = (node for node in _allowed(request, nodes) if has_room(request, node))
-    found = tuple(islice(some, wanted))
-    return found if found and len(found) == wanted else None
+    return _chosen(request, (node for node in _allowed(request, nodes) if has_room(request, node)))
+
+
+def _chosen(request: JobRequest, able: Iterable[Node]) -> tuple[Node, ...] | None:
+    """Return as many of these nodes as the job wants, the required ones among them."""
+    wanted, must = wanted_nodes(request), _must_have(request)
+    if not must:
+        found = tuple(islice(able, wanted))
+        return found if found and len(found) == wanted else None
+    names = {node.name: node for node in able}
+    taken = {*must, *_nearest(list(names), must)[: wanted - len(must)]}
+    found = tuple(node for name, node in names.items() if name in taken)
+    return found if len(found) == wanted and must.issubset(names) else None
+
+
+def _nearest(names: Sequence[str], must: Set[str]) -> list[str]:
+    """Return the other nodes as Slurm adds them: those behind the first required one, then back."""
+    first = next((place for place, name in enumerate(names) if name in must), 0)
+    return [name for name in (*names[first:], *names[:first][::-1]) if name not in must]
+
+
+def _must_have(request: JobRequest) -> frozenset[str]:
+    """Return the nodes that the job needs besides others; of more than it wants it needs none."""
+    required = request.required_nodes
+    return frozenset(required if len(required) < wanted_nodes(request) else ())
 
 
 def _allowed(request: JobRequest, nodes: Iterable[Node]) -> Iterable[Node]:
     required, excluded = set(request.required_nodes), set(request.excluded_nodes)
+    others = len(required) < wanted_nodes(request)
     for node in nodes:
-        if node.name not in excluded and (not required or node.name in required):
+        if node.name not in excluded and (others or node.name in required):
             yield node
 
 
@@ -67,19 +89,15 @@ def why_never(
     request: JobRequest, members: Sequence[Node], *, release: Release
 ) -> SlurmError | None:
     """Return why the request could not start on an empty cluster; None if it could."""
-    wanted = wanted_nodes(request)
-    if _are_enough(wanted, _able(request, members)):
+    if _chosen(request, _able(request, members)):
         return None
-    return release.too_large if wanted > len(members) else NO_CONFIGURATION
+    too_large = wanted_nodes(request) > len(members)
+    return release.too_large if too_large else NO_CONFIGURATION
 
 
 def why_not_now(request: JobRequest, members: Sequence[Node]) -> SlurmError:
     up = (node for node in _able(request, members) if not is_out(node))
-    return BUSY_NODES if _are_enough(wanted_nodes(request), up) else NOT_AVAILABLE
-
-
-def _are_enough(wanted: int, nodes: Iterable[Node]) -> bool:
-    return sum(1 for _ in islice(nodes, wanted)) == wanted
+    return BUSY_NODES if _chosen(request, up) else NOT_AVAILABLE
 
 
 def _able(request: JobRequest, nodes: Iterable[Node]) -> Iterable[Node]:
@@ -101,16 +119,20 @@ def victims_of(
 
     `running`: node → jobs there that it may preempt, those already ending first.
     """
-    offers = []
+    offers: dict[str, Sequence[Job]] = {}
     for node in _allowed(job.request, nodes):
         victims = _victims_on(job.request, node, running.get(node.name, ()))
         if victims is not None:
-            offers.append(victims)
-    wanted = wanted_nodes(job.request)
-    if len(offers) < wanted:
+            offers[node.name] = victims
+    wanted, must = wanted_nodes(job.request), _must_have(job.request)
+    if len(offers) < wanted or not must.issubset(offers):
         return None
-    offers.sort(key=lambda victims: sum(each.preempted_s is None for each in victims))
-    return {each.job_id: each for victims in offers[:wanted] for each in victims}.values()
+
+    def cost(name: str) -> tuple[bool, int]:
+        return name not in must, sum(each.preempted_s is None for each in offers[name])
+
+    chosen = sorted(offers, key=cost)[:wanted]
+    return {each.job_id: each for name in chosen for each in offers[name]}.values()
 
 
 def _victims_on(request: JobRequest, node: Node, running: Sequence[Job]) -> Sequence[Job] | None:

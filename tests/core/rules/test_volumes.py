@@ -391,7 +391,8 @@ def test_the_turn_comes_back_with_the_claim_P8() -> None:
 
 def test_a_gang_that_shares_a_claim_gets_one_volume_P8() -> None:
     pods = [gang_pod(name, volume_claims=("shared",)) for name in ("p1", "p2")]
-    core = cluster(*pods, running(*pods, at=("n1", "n2")), claim("shared"))
+    shared = claim("shared", modes=("ReadWriteMany",))
+    core = cluster(*pods, running(*pods, at=("n1", "n2")), shared)
     assert [want.node_name for want in wants_of_volumes(core, pods[0])] == ["kn1"]
 
 

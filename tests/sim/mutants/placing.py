@@ -73,6 +73,21 @@ MUTANTS = (
         "The simulator's seed 9501025: a Pod waited for ever beside a free host.",
     ),
     _mutant(
+        "the hosts of a gang's volumes are not required", "core/views/conclusions.py",
+        "    if not required:", "    if True:",
+        "Slurm gave the gang a host that none of its disks is on, again and again.",
+    ),
+    _mutant(
+        "the members of a gang take their hosts in order", "core/workloads/snapshot.py",
+        "if fences.own else placements", "if False else placements",
+        "The first Pod was bound beside the disk of the second.",
+    ),
+    _mutant(
+        "a host that a gang needs is avoided", "core/views/conclusions.py",
+        "if name not in hosts.required]", "]",
+        "Slurm refused the job, because it required and excluded one node.",
+    ),
+    _mutant(
         "the rules of Pods of other schedulers are read only beside a rule of ours",
         "core/workloads/other_kinds.py",
         "return bool(self._apart)", "return False",

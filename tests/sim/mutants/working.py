@@ -54,8 +54,7 @@ MUTANTS = (
     ),
     _mutant(
         "volumes do not limit the hosts", "core/workloads/workloads.py",
-        "        return self.volumes.fences(pods) if self.volumes.active else ()",
-        "        return ()",
+        "        if not self.volumes.is_user(pods):", "        if True:",
         "The Pod was bound to a host that its volume cannot reach.",
     ),
     _mutant(
@@ -242,8 +241,8 @@ MUTANTS = (
     ),
     _mutant(
         "hosts that cannot take a Pod are not excluded", STATE,
-        "issubset(given_up):\n        return hosts.excluded,",
-        "issubset(given_up):\n        return (),",
+        "issubset(recent):\n        return hosts.excluded,",
+        "issubset(recent):\n        return (),",
         "The job started on a host with a taint, was replaced, and started there again.",
     ),
     _mutant(

@@ -29,6 +29,9 @@ SHARED: Final = "shared"
 PINNED: Final = "pinned"
 """Claim that is bound without a Pod, to a volume of one host."""
 MISSING: Final = "missing"
+OF_PODS: Final = (MADE, MADE, LOCAL, LOCAL, SHARED, PINNED, MISSING)
+OF_MEMBERS: Final = (MADE, MADE, LOCAL, AT_ONCE, AT_ONCE, SHARED)
+"""What a member of a gang uses: of others it would wait for good too often."""
 
 
 class ClaimPeople:
@@ -57,12 +60,14 @@ class ClaimPeople:
         for node in self._nodes:
             self._worlds.act(PERSON, partial(self._change, node))
 
-    def with_claim(self, name: str, spec: Object) -> Object:
+    def with_claim(self, name: str, spec: Object, *, in_gang: bool = False) -> Object:
         """Return the spec of this Pod, with a claim in most cases."""
         if not self.active or self._rng.random() < 0.3:
             return spec
-        what = self._rng.choice((MADE, MADE, LOCAL, LOCAL, SHARED, PINNED, MISSING))
-        if what in (MADE, LOCAL):
+        what = self._rng.choice(OF_MEMBERS if in_gang else OF_PODS)
+        if what == AT_ONCE:
+            self._add_volume(what, self._rng.choice(self._nodes))
+        if what in (MADE, LOCAL, AT_ONCE):
             self._claim(name, what)
             return with_claims(spec, name)
         return with_claims(spec, what)

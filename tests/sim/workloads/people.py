@@ -144,8 +144,8 @@ class WorkloadPeople:
         spec, labels = self._rules.ruled(spec)
         if labels:
             metadata["labels"] = labels
-        if words.GANG not in (annotations or {}) and namespace == NAMESPACE:
-            spec = self._claims.with_claim(name, spec)
+        if namespace == NAMESPACE:
+            spec = self._claims.with_claim(name, spec, in_gang=words.GANG in (annotations or {}))
         self._kube.add_pod(name, namespace=namespace, metadata=metadata, spec=spec)
         return name
 

@@ -24,7 +24,7 @@ from tests.sim.workloads.truth import (
     uid_of,
     workloads_of,
 )
-from tests.sim.workloads.volume_rest import hosts_with_volumes, selections
+from tests.sim.workloads.volume_rest import hosts_needed, hosts_with_volumes, selections
 from tests.sim.worlds import Worlds
 
 CPUS_MAX = 16
@@ -142,10 +142,12 @@ def _waiting(worlds: Worlds, pod: Object, job: Job) -> Iterator[str]:
         yield f"P11: Pod {name} is not bound although job {job.job_id} is {job.state}"
         return
     every = list(worlds.kube.pods(NAMESPACE))
-    near = hosts_with_volumes(worlds, _members(pod, every))
+    members = _members(pod, every)
+    near, needed = hosts_with_volumes(worlds, members), hosts_needed(worlds, members)
     taken = _nodes_beside(pod, every) | (worlds.slurm.nodes.keys() - near)
-    taken |= _nodes_forbidden(worlds, _members(pod, every))
-    if not job.held and (free := _free(worlds, job, but=taken)):
+    taken |= _nodes_forbidden(worlds, members)
+    free = _free(worlds, job, but=taken)
+    if not job.held and free and needed.issubset(free):
         yield f"P7: Pod {name} waits with job {job.job_id} ({job.state_reason}) although {free} fit"
     if not _is_told(pod):
         yield f"P1: Pod {name} waits without a reason in its conditions"

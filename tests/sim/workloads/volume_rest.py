@@ -34,31 +34,55 @@ from tests.sim.worlds import Worlds
 
 
 def hosts_with_volumes(worlds: Worlds, pods: Sequence[Object]) -> set[str]:
-    """Return the Slurm nodes where each of these Pods can have all its claims."""
+    """Return the Slurm nodes where these Pods, a gang or one, can have all their claims.
+
+    Each member has a host of its own. One that has a single choice gets it, and the others go to
+    any of the hosts that suit all of them.
+    """
+    of_each = [_hosts_of(worlds, pod, pods) for pod in pods]
+    only = [hosts for hosts in of_each if len(hosts) == 1]
+    loose = [hosts for hosts in of_each if len(hosts) != 1]
+    rest = set.intersection(*loose) if loose else set()
+    if not all(of_each) or len(set.union(*only, set())) < len(only) or _share_one(pods):
+        return set()
+    return rest.union(*only)
+
+
+def hosts_needed(worlds: Worlds, pods: Sequence[Object]) -> set[str]:
+    """Return the Slurm nodes without which these Pods cannot run."""
+    of_each = [_hosts_of(worlds, pod, pods) for pod in pods]
+    return set().union(*(hosts for hosts in of_each if len(hosts) == 1))
+
+
+def _share_one(pods: Sequence[Object]) -> bool:
+    """Whether two members use one claim: all claims here are ReadWriteOnce."""
+    names = [name for pod in pods for name in claims_of(pod)]
+    return len(set(names)) < len(names)
+
+
+def _hosts_of(worlds: Worlds, pod: Object, pods: Sequence[Object]) -> set[str]:
     nodes = {key.removeprefix("/") for key in worlds.kube.store.rows(NODES)}
-    nodes = {node for node in nodes if _attaches(worlds, node, pods)}
-    for pod in pods:
-        for name in claims_of(pod):
-            nodes &= _nodes_of(worlds, pod, name, nodes)
-            path = f"{pod['metadata']['namespace']}/{name}"
-            others = [one for one in users_of(worlds, path) if uid_of(one) != uid_of(pod)]
-            nodes &= set(filter(None, map(place_of, others))) or nodes
+    nodes = {node for node in nodes if _attaches(worlds, node, pod, but=pods)}
+    for name in claims_of(pod):
+        nodes &= _nodes_of(worlds, pod, name, nodes)
+        path = f"{pod['metadata']['namespace']}/{name}"
+        others = [one for one in users_of(worlds, path) if uid_of(one) != uid_of(pod)]
+        nodes &= set(filter(None, map(place_of, others))) or nodes
     return set(map(slurm_node_of, nodes))
 
 
-def _attaches(worlds: Worlds, node_name: str, pods: Sequence[Object]) -> bool:
-    """Whether the Node can attach the volumes of each of these Pods too.
+def _attaches(worlds: Worlds, node_name: str, pod: Object, *, but: Sequence[Object]) -> bool:
+    """Whether the Node can attach the volumes of this Pod too.
 
-    The volumes of Pods whose jobs run there count before they are bound.
+    The volumes of Pods whose jobs run there count before they are bound; `but`: of its own job.
     """
-    unbound = {uid_of(one) for one in pods if not place_of(one)}
+    unbound = {uid_of(one) for one in but if not place_of(one)}
     others = [one for one in workload(worlds) if is_alive(one) and uid_of(one) not in unbound]
     there = [one for one in others if _is_at(worlds, one, node_name)]
     kube = worlds.kube
-    return all(
-        not attached(kube, [pod]) or len(attached(kube, [*there, pod])) <= limit_of(kube, node_name)
-        for pod in pods
-    )
+    if not attached(kube, [pod]):
+        return True
+    return len(attached(kube, [*there, pod])) <= limit_of(kube, node_name)
 
 
 def _is_at(worlds: Worlds, pod: Object, node_name: str) -> bool:

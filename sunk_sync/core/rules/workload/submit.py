@@ -19,6 +19,7 @@ from sunk_sync.core.views.conclusions import (
     exclusions,
     is_open,
     named,
+    pinned,
     refusal_ends_s,
     tried_again_s,
     waited_for,
@@ -137,7 +138,7 @@ def _submission(
             digest=workload.request.digest,
             hosts=hosts,
         ),
-        description=description,
+        description=pinned(description, workload.hosts.required),
         excluded=excluded,
         kind=_kind(workload, description, configuration),
         created_s=max(pod.created_s for pod in pods),
@@ -168,8 +169,8 @@ def _readopt(workload: Workload, configuration: Configuration, now: float) -> Ru
         return QUIET
     if is_open(workload.submission, configuration):
         return _OPEN
-    pinned = replace(description, required_nodes=",".join(sorted(slurm_nodes)))
-    submission = _submission(workload, pinned, configuration, now)
+    there = replace(description, required_nodes=",".join(sorted(slurm_nodes)))
+    submission = _submission(workload, there, configuration, now)
     action = replace(submission, excluded=(), kind="allocation")
     return Ruling((action,), f"{named(workload)} lives without a job: another one on its host")
 

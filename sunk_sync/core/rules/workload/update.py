@@ -6,7 +6,7 @@ from sunk_sync.core.model.actions import UpdateJob
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.job_states import is_edited, is_waiting
-from sunk_sync.core.views.conclusions import exclusions, tried_again_s
+from sunk_sync.core.views.conclusions import exclusions, pinned, tried_again_s
 from sunk_sync.core.views.replacement import may_stay
 from sunk_sync.core.views.workload import Workload
 
@@ -30,9 +30,9 @@ def update(workload: Workload, configuration: Configuration, now: float) -> Ruli
         job_id=job.job_id,
         name=job.name,
         identity=replace(job.identity, digest=request.digest, hosts=digest or job.identity.hosts),
-        description=request.description,
+        description=pinned(request.description, hosts.required),
         excluded=excluded,
-        exclusions_only=not edited,
+        exclusions_only=not (edited or hosts.may_require),
     )
     why = "its Pod was edited" if edited else "other hosts can take its Pods now"
     return Ruling((action,), f"job {job.job_id} is updated: {why}", again_s)
