@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.real.stage import eventually, stays
+from tests.real.stage import Host, eventually, stays
 from tests.real.testbed import RestError
 from tests.real.volumes import (
     DYNAMIC,
@@ -19,8 +19,10 @@ from tests.real.volumes import (
 )
 from tests.real.workloads import Load, PodStage, replaced
 
-STAGE_HOSTS = 20
+STAGE_HOSTS = 30
 BOUND_WITHIN_S = 45
+TOLD_WITHIN_S = 70
+"""A condition of a Pod is written at most once a minute."""
 pytestmark = [
     pytest.mark.real,
     pytest.mark.usefixtures("scheduler"),
@@ -82,20 +84,79 @@ def test_a_gang_of_which_one_volume_cannot_be_made_tries_other_hosts_as_a_whole_
     assert any(message.endswith(FULL) for message in loads[0].events_of("SlurmJobReplaced"))
 
 
-def test_a_gang_whose_volumes_are_on_different_hosts_holds_none_and_says_why_P8(
+def put_volume(pods: PodStage, storage: Storage, name: str, host: Host) -> None:
+    """Let a Pod on this host bind the claim to a volume that only this host reaches."""
+    storage.add_claim(name, LOCAL)
+    storage.add_volume(name, LOCAL, host.name)
+    alone = pods.load(host, **with_claim(name))
+    alone.until_bound(within_s=BOUND_WITHIN_S)
+    leave(alone)
+
+
+def leave(load: Load) -> None:
+    load.delete(now=True)
+    load.until(lambda: not load.live)
+
+
+def test_each_member_of_a_gang_goes_to_the_host_of_its_volume_P8(
     pods: PodStage, storage: Storage
 ) -> None:
-    """A limit: each host of a gang must suit the volumes of every member."""
-    hosts = pods.pool("apart", 2)
-    for number, host in enumerate(hosts):
-        storage.add_claim(f"apart-{number}", LOCAL)
-        storage.add_volume(f"apart-{number}", LOCAL, host.name)
-        alone = pods.load(host, **with_claim(f"apart-{number}"))
-        alone.until_bound(within_s=BOUND_WITHIN_S)
-        alone.delete(now=True)
-        alone.until(lambda alone=alone: not alone.live)
-    loads = gang(pods, "apart", "apart-0", "apart-1")
-    loads[0].until(lambda: "didn't match PersistentVolume's node affinity" in loads[0].message)
+    first, second, third, fourth = pods.pool("apart", 4)
+    for number, host in enumerate((third, first)):
+        put_volume(pods, storage, f"apart-{number}", host)
+    storage.add_claim("apart-2", NETWORK)
+    loads = gang(pods, "apart", "apart-0", "apart-1", "apart-2")
+    until_bound(loads, "a gang with volumes of two hosts")
+    assert [load.node for load in loads[:2]] == [third.name, first.name]
+    assert loads[2].node in {second.name, fourth.name}
+    (job,) = loads[0].jobs
+    print(f"the job requires {job['required_nodes']} and excludes {job['excluded_nodes']}")
+
+
+def test_a_gang_that_comes_again_returns_to_its_volumes_P8(
+    pods: PodStage, storage: Storage
+) -> None:
+    pods.pool("again", 5)
+    claims = [f"again-{number}" for number in range(3)]
+    for name in claims:
+        storage.add_claim(name, DYNAMIC)
+    loads = gang(pods, "again", *claims)
+    until_bound(loads, "a gang whose volumes are made")
+    nodes = [load.node for load in loads]
+    loads[0].delete(now=True)
+    eventually(lambda: all(load.gone for load in loads), "the other members end too")
+    loads = gang(pods, "again", *claims)
+    until_bound(loads, "the same gang again")
+    assert [load.node for load in loads] == nodes
+    assert len(loads[0].jobs) == 1
+    assert [len(storage.volumes_of(name)) for name in claims] == [1, 1, 1]
+
+
+def test_a_gang_waits_for_the_host_of_its_volume_though_others_are_free_P8(
+    pods: PodStage, storage: Storage
+) -> None:
+    host, *_ = pods.pool("awaited", 3)
+    put_volume(pods, storage, "awaited-0", host)
+    storage.add_claim("awaited-1", NETWORK)
+    user_job = pods.occupy(host)
+    loads = gang(pods, "awaited", "awaited-0", "awaited-1")
+    loads[0].until(lambda: loads[0].live)
+    assert stays(lambda: not loads[0].node)
+    pods.scancel(user_job)
+    until_bound(loads, "a gang that waited for the host of a volume")
+    assert loads[0].node == host.name
+    assert len(loads[0].jobs) == 1
+
+
+def test_a_gang_with_two_volumes_of_one_host_has_no_job_and_says_why_P8(
+    pods: PodStage, storage: Storage
+) -> None:
+    host, other, _ = pods.pool("close", 3)
+    for number, where in enumerate((host, host, other)):
+        put_volume(pods, storage, f"close-{number}", where)
+    loads = gang(pods, "close", "close-0", "close-1", "close-2")
+    told = "reaches the volumes of Pods"
+    loads[0].until(lambda: told in loads[0].message, within_s=TOLD_WITHIN_S)
     print(loads[0].message)
     assert stays(lambda: not loads[0].jobs)
 
