@@ -115,6 +115,40 @@ def pinned(name: str, *, node: str) -> Doing:
     return doing
 
 
+def gang_with_disks(**nodes: str) -> Doing:
+    """Create a gang; each Pod has a claim that is bound already, to a volume of its Node."""
+
+    def doing(stage: Stage) -> None:
+        storing.add_classes(stage.kube)
+        for node in nodes.values():
+            storing.add_volume(stage.kube, f"disk-{node}", AT_ONCE, node=node)
+        for name, node in nodes.items():
+            storing.add_bound_claim(stage.kube, name, f"disk-{node}", namespace=NAMESPACE)
+        add_gang(stage, *nodes)
+
+    return doing
+
+
+def gang_with_claims(*names: str, of: str) -> Doing:
+    """Create a gang; each Pod has a claim of its name, which may be there already."""
+
+    def doing(stage: Stage) -> None:
+        for name in names:
+            if storing.claim_of(stage.kube, name, namespace=NAMESPACE) is None:
+                storing.add_claim(stage.kube, name, of, namespace=NAMESPACE)
+        add_gang(stage, *names)
+
+    return doing
+
+
+def add_gang(stage: Stage, *names: str) -> None:
+    annotations = {words.GANG: "g", words.GANG_SIZE: str(len(names))}
+    for name in names:
+        spec = storing.with_claims(pod_spec(cpus=15), name)
+        metadata = {"annotations": annotations}
+        stage.kube.add_pod(name, namespace=NAMESPACE, metadata=metadata, spec=spec)
+
+
 def sharing(*names: str) -> Doing:
     """Create Pods of one host each. Each host reaches the claim of all, but one at a time."""
 
@@ -309,6 +343,14 @@ SCENARIOS: Mapping[str, Scenario] = {
         (30, disks("k3", 4)),
     ),
     "a bound claim decides the host": story("P8", (1, pinned("a", node="k3"))),
+    "a gang with disks on two hosts": story("P8 G1", (1, gang_with_disks(a="k3", b="k1"))),
+    "a gang comes back to the volumes that were made for it": story(
+        "P8 G1",
+        (1, storage(provision_s="3")),
+        (1, gang_with_claims("a", "b", of=MADE)),
+        (30, delete("a")),
+        (60, gang_with_claims("b", "a", of=MADE)),
+    ),
     "a provisioner fails on one host": story(
         "P8 P32",
         (1, storage(provision_s="2", not_on="k1")),

@@ -14,6 +14,8 @@ from sunk_sync.embedded.kubernetes.store.kinds import (
     VOLUMES,
     Kind,
 )
+from sunk_sync.embedded.kubernetes.store.patch import merged
+from sunk_sync.embedded.kubernetes.store.place import Place
 from sunk_sync.embedded.kubernetes.volumes import NO_PROVISIONER, on_node
 from tests.sim import words
 from tests.sim.words import Object
@@ -49,6 +51,14 @@ def add_claim(kube: Kubernetes, name: str, of: str, *, namespace: str, **knobs: 
     }
     metadata = {"name": name, "namespace": namespace, "annotations": annotations}
     kube.create(VOLUME_CLAIMS, {"metadata": metadata, "spec": spec})
+
+
+def add_bound_claim(kube: Kubernetes, name: str, volume: str, *, namespace: str) -> None:
+    """Create a claim that names its volume, of the class that binds at once."""
+    add_claim(kube, name, AT_ONCE, namespace=namespace)
+    place = Place(kind=VOLUME_CLAIMS, namespace=namespace, name=name, manager="user")
+    patch = {"spec": {"volumeName": volume}}
+    kube.writes.patch(place, lambda old: merged(old, patch))
 
 
 def add_volume(kube: Kubernetes, name: str, of: str, *, node: str) -> None:
