@@ -16,6 +16,7 @@ from sunk_sync.core.translate.fences import Fences
 from sunk_sync.core.translate.job_states import is_running
 from sunk_sync.core.translate.volume_fit import choose, claim_path
 from sunk_sync.core.views.workload import NO_VOLUMES, VolumeNeeds, WantedVolume
+from sunk_sync.core.workloads.gang_hosts import ONE_EACH
 from sunk_sync.core.workloads.index import WorkloadIndex
 from sunk_sync.core.workloads.volume_limits import job_age
 from sunk_sync.core.workloads.volumes import NOTHING_SAID, VolumeIndex, paths_of
@@ -122,10 +123,8 @@ class VolumeChoice:
         for path, count in counts.items():
             claim = self._claims.get(path)
             if count > 1 and claim is not None and _is_of_one_node(claim):
-                modes = ", ".join(claim.modes)
-                return (
-                    f'{count} Pods of the gang use persistentvolumeclaim "{claim.name}" ({modes})'
-                )
+                what = f'persistentvolumeclaim "{claim.name}" ({", ".join(claim.modes)})'
+                return f"{count} Pods of the gang use {what}, and {ONE_EACH}"
         return ""
 
     def _unseen(self, pod: Pod, name: str) -> str:
