@@ -96,7 +96,7 @@ SCENARIOS: Mapping[str, Sequence[Step]] = {
         submit(required_nodes=["n2"], nodes="2", tasks=2, cpus_per_task=16), TICK,
         allocate(required_nodes=["n2"], nodes="2", tasks=2, cpus_per_task=16, priority=number(9)),
         update(1, required_nodes=["n3"]), TICK, kill_one("@0"), until("1=RUNNING"), kill_one("@1"),
-        drain("n3"), submit(required_nodes=["n3"], nodes="2", tasks=2), TICK,
+        Act("calm"), drain("n3"), submit(required_nodes=["n3"], nodes="2", tasks=2), TICK,
         allocate(required_nodes=["n3"], nodes="2", tasks=2, priority=number(9)),
         allocate(required_nodes=["n2"], nodes="2", tasks=2, priority=number(99)), TICK,
     ],
