@@ -28,7 +28,7 @@ def reach_of_members(reach: Reach, members: Members) -> Reach:
     is required. The others must all do with the same hosts: nobody knows which of them Slurm takes.
     """
     required = {name: pod for pod, hosts in members for name in _only(hosts)}
-    loose = [frozenset(hosts) for _, hosts in members if len(hosts) != 1]
+    loose = {frozenset(hosts) for _, hosts in members if len(hosts) != 1}
     rest = frozenset.intersection(*loose) if loose else frozenset()
     fit = tuple(sorted(rest | required.keys()))
     excluded = tuple(sorted({*reach.excluded, *reach.fit}.difference(fit)))
@@ -74,6 +74,8 @@ class _Assignment:
         self._hosts = hosts
         self._holders: dict[str, int] = {}
         self._chosen: dict[int, str] = {}
+        self._read: dict[int, int] = {}
+        """Identity of a list of hosts → how many of its first hosts are held."""
 
     def complete(self) -> list[str] | None:
         members = range(len(self._hosts))
@@ -84,6 +86,10 @@ class _Assignment:
 
     def _find_host(self, first: int) -> bool:
         """Find a host for one more member; others may have to move, along the shortest path."""
+        free = self._first_free(self._hosts[first])
+        if free is not None:
+            self._holders[free], self._chosen[first] = first, free
+            return True
         asked_by: dict[str, int] = {}
         queue = [first]
         for member in queue:
@@ -96,6 +102,14 @@ class _Assignment:
                     return True
                 queue.append(self._holders[host])
         return False
+
+    def _first_free(self, hosts: Sequence[str]) -> str | None:
+        """A host that somebody holds stays held, so a list that many share is read once."""
+        place = self._read.get(id(hosts), 0)
+        while place < len(hosts) and hosts[place] in self._holders:
+            place += 1
+        self._read[id(hosts)] = place
+        return hosts[place] if place < len(hosts) else None
 
     def _move_along(self, host: str, asked_by: Mapping[str, int]) -> None:
         """Give the free host to the member that asked for it, the host of that one to another."""

@@ -127,7 +127,8 @@ class Workloads:
         if not fences.own or reach.unfit:
             return reach
         fit = frozenset(reach.fit)
-        hosts = [feasible_hosts.open_to(own, among=fit) for own in fences.own]
+        open_to = {own: feasible_hosts.open_to(own, among=fit) for own in set(fences.own)}
+        hosts = [open_to[own] for own in fences.own]
         return reach_of_members(reach, list(zip(pods, hosts, strict=True)))
 
     def reasons_of(self, key: str, pods: Sequence[Pod]) -> Mapping[str, Reasons]:

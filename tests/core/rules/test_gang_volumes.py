@@ -1,6 +1,8 @@
 """Gangs whose members have volumes in different places (rows G1, P7, P8)."""
 
+import random
 from collections.abc import Sequence
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -219,3 +221,23 @@ def test_members_of_a_gang_cannot_share_a_claim_of_one_node_P8(mode: str, *, has
         assert f'use persistentvolumeclaim "shared" ({mode})' in str(
             core.workload_verdict(pods[0]).because
         )
+
+
+def test_an_assignment_is_found_exactly_if_there_is_one_G1() -> None:
+    """Compared with all permutations, in 500 random cases; some members share a list."""
+    rng = random.Random(1)
+    found = 0
+    for _ in range(500):
+        lists = [sorted(rng.sample("abcde", rng.randint(1, 3))) for _ in range(3)]
+        hosts = [rng.choice(lists) for _ in range(4)]
+        chosen = assign(hosts)
+        possible = any(
+            all(host in of for host, of in zip(one, hosts, strict=True))
+            for one in permutations("abcde", len(hosts))
+        )
+        assert (chosen is not None) is possible
+        if chosen is not None:
+            found += 1
+            assert len(set(chosen)) == len(hosts)
+            assert all(host in of for host, of in zip(chosen, hosts, strict=True))
+    assert 100 < found < 400
