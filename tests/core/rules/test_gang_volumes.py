@@ -10,7 +10,9 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import Bind, CancelJob, UpdateJob
 from sunk_sync.core.model.facts import Job, Pod, Row
+from sunk_sync.core.model.keys import workload_key_of
 from sunk_sync.core.model.pod_spec import Requirement, Term
+from sunk_sync.core.translate.volume_fit import OUT_OF_REACH
 from sunk_sync.core.workloads.gang_hosts import NOT_TOGETHER, assign
 from tests.core.rules.test_volumes import (
     ZONE,
@@ -161,6 +163,14 @@ def test_volumes_are_made_where_each_member_will_be_P8() -> None:
     pods = gang(P1, P2)
     core = five(*pods, running(*pods, at=("n1", "n3")), claim("c-p1"), *placed(p2="kn1"))
     assert [want.node_name for want in wants_of_volumes(core, pods[0])] == ["kn3"]
+
+
+def test_a_gang_is_told_which_hosts_its_volumes_close_P8() -> None:
+    pods = gang(P1, P2)
+    core = five(*pods, *placed(p1="kn3"), *in_zone(P2, "a"))
+    reasons = core.graph.workloads.reasons_of(workload_key_of(pods[0]), pods)
+    assert {name for name, why in reasons.items() if not why} == {"n1", "n2", "n3", "n4"}
+    assert reasons["n5"] == (OUT_OF_REACH,)
 
 
 def waiting(core: Core, pods: Sequence[Pod]) -> Job:
