@@ -15,12 +15,11 @@ APART = (
     "asked for some hosts of each place"
 )
 
-
-Members = Sequence[tuple[Pod, Set[str]]]
+HostsOfMembers = Sequence[tuple[Pod, Set[str]]]
 """Each member of a gang, and the hosts that can take it and reach its volumes."""
 
 
-def reach_of_members(reach: Reach, members: Members) -> Reach:
+def reach_of_members(reach: Reach, members: HostsOfMembers) -> Reach:
     """Return the hosts that Slurm must give to a gang, and those that it may give.
 
     `reach`: the hosts that suit all members but for these volumes. Slurm takes a list of nodes that
@@ -46,7 +45,7 @@ def _only(hosts: Set[str]) -> Sequence[str]:
     return tuple(hosts) if len(hosts) == 1 else ()
 
 
-def _why_none(members: Members, required: Mapping[str, Pod]) -> str:
+def _why_none(members: HostsOfMembers, required: Mapping[str, Pod]) -> str:
     """Return which Pods cannot have a host each, or empty."""
     for pod, hosts in members:
         if not hosts:
