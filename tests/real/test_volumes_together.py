@@ -43,6 +43,13 @@ def gang(pods: PodStage, name: str, *claims: str) -> list[Load]:
     return [pods.load(annotations=size, nodeSelector=pool, **with_claim(one)) for one in claims]
 
 
+def three_claims(storage: Storage, name: str, storage_class: str) -> list[str]:
+    names = [f"{name}-{number}" for number in range(3)]
+    for one in names:
+        storage.add_claim(one, storage_class)
+    return names
+
+
 def until_bound(loads: list[Load], what: str) -> None:
     begun_s = time.monotonic()
     for load in loads:
@@ -55,9 +62,7 @@ def test_a_gang_is_bound_when_each_member_has_its_volume_G1(
     pods: PodStage, storage: Storage
 ) -> None:
     pods.pool("gang", 3)
-    claims = [f"gang-{number}" for number in range(3)]
-    for name in claims:
-        storage.add_claim(name, NETWORK)
+    claims = three_claims(storage, "gang", NETWORK)
     loads = gang(pods, "gang", *claims)
     until_bound(loads, "a gang of three")
     assert len({load.node for load in loads}) == 3
@@ -117,9 +122,7 @@ def test_a_gang_that_comes_again_returns_to_its_volumes_P8(
     pods: PodStage, storage: Storage
 ) -> None:
     pods.pool("again", 5)
-    claims = [f"again-{number}" for number in range(3)]
-    for name in claims:
-        storage.add_claim(name, DYNAMIC)
+    claims = three_claims(storage, "again", DYNAMIC)
     loads = gang(pods, "again", *claims)
     until_bound(loads, "a gang whose volumes are made")
     nodes = [load.node for load in loads]

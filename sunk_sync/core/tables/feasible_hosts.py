@@ -150,8 +150,13 @@ class FeasibleHosts:
             unfit = why_none(reasons.values(), nodes=len(reasons))
         return replace(reach, excluded=excluded, unfit=unfit, fit=fit, hosts=hosts_digest(excluded))
 
-    def open_to(self, fences: Fences, *, among: Set[str]) -> Set[str]:
-        """Return which of these hosts the fences leave open: few looks if they name few hosts."""
+    def open_to_each(self, fences: Sequence[Fences], *, among: Set[str]) -> list[Set[str]]:
+        """Return which of these hosts each leaves open; equal ones share one set."""
+        known = {one: self._open_to(one, among) for one in set(fences)}
+        return [known[one] for one in fences]
+
+    def _open_to(self, fences: Fences, among: Set[str]) -> Set[str]:
+        """Few looks are enough if the fences name few hosts."""
         for fence in fences:
             if isinstance(fence, Fence) and fence.inside:
                 hosts = self._hosts_by(fence.key)

@@ -1,6 +1,6 @@
 """Hosts of a gang whose members have volumes in different places: who goes where (G1, P8)."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 
 from msgspec.structs import replace
 
@@ -57,13 +57,15 @@ def _why_none(members: HostsOfMembers, required: Mapping[str, Pod]) -> str:
     return ""
 
 
-def assign(hosts: Sequence[Sequence[str]]) -> list[str] | None:
+def assign(hosts: Sequence[Collection[str]]) -> list[str] | None:
     """Return a host for each member, no host twice; None: there are not enough.
 
-    `hosts`: those of each member, sorted. Members with few hosts choose first, so the choice of the
-    others stays the same after some of them are bound.
+    `hosts`: those of each member; many members may share a set. Members with few hosts choose
+    first, so the choice of the others stays the same after some of them are bound.
     """
-    return _Assignment(hosts).complete()
+    sets = {id(one): one for one in hosts}
+    in_order = {key: sorted(one) for key, one in sets.items()}
+    return _Assignment([in_order[id(one)] for one in hosts]).complete()
 
 
 class _Assignment:

@@ -345,11 +345,7 @@ class WorkloadSnapshots:
         rest = [one for one in placements if one.slurm_node not in free]
         if any(one.node is None for one in rest) or len(free) < len(own):
             return placements
-        hosts = {
-            fences: sorted(self._feasible_hosts.open_to(fences, among=free.keys()))
-            for fences in set(own)
-        }
-        chosen = assign([hosts[fences] for fences in own])
+        chosen = assign(self._feasible_hosts.open_to_each(own, among=free.keys()))
         if chosen is None:
             return [replace(one, unfit=one.unfit or NOT_TOGETHER) for one in placements]
         used = {name: free[name] for name in chosen}

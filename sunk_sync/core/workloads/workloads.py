@@ -126,9 +126,7 @@ class Workloads:
             reach = feasible_hosts.fenced(reach, fences.common, specs=specs)
         if not fences.own or reach.unfit:
             return reach
-        fit = frozenset(reach.fit)
-        open_to = {own: feasible_hosts.open_to(own, among=fit) for own in set(fences.own)}
-        hosts = [open_to[own] for own in fences.own]
+        hosts = feasible_hosts.open_to_each(fences.own, among=frozenset(reach.fit))
         return reach_of_members(reach, list(zip(pods, hosts, strict=True)))
 
     def reasons_of(self, key: str, pods: Sequence[Pod]) -> Mapping[str, Reasons]:
