@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -188,28 +188,42 @@ def test_a_job_of_another_cluster_or_scheduler_is_never_touched_P22(
     pods.scancel(*jobs)
 
 
+@pytest.fixture
+def held_back(pods: PodStage) -> Iterator[Callable[[], Load]]:
+    """Create a Pod for a partition that starts no jobs; each is deleted at the end."""
+    loads: list[Load] = []
+
+    def load() -> Load:
+        loads.append(pods.load(annotations={"partition": "off"}))
+        return loads[-1]
+
+    yield load
+    pods.bed.slurm.scontrol("update", "partitionname=off", "state=down")
+    for one in loads:
+        one.delete()
+
+
 def test_the_oldest_pods_come_first_and_each_shows_its_queue_position_P26(
-    pods: PodStage, schedule: Serve
+    pods: PodStage, schedule: Serve, held_back: Callable[[], Load]
 ) -> None:
     pods.quit()
-    held = {"partition": "off"}
-    early = [pods.load(annotations=held) for _ in range(12)]
+    early = [held_back() for _ in range(12)]
     time.sleep(1.1)
-    late = [pods.load(annotations=held) for _ in range(12)]
+    late = [held_back() for _ in range(12)]
     schedule()
     loads = early + late
     eventually(lambda: sum(len(load) for load in by_load(pods, loads)) == 24, "submitted")
     first, second = (list(chain(*by_load(pods, some))) for some in (early, late))
-    assert max(first) < min(second)
+    (array,) = {job for job, _ in first}  # of 16 Pods; that of the rest is submitted beside it
+    assert max(first) < min(place for place in second if place[0] == array)
     schedule().restart()
-    late[-1].until(lambda: "At least 10 other Pods wait ahead" in late[-1].message)
-    early[0].until(lambda: "No other Pod waits ahead" in early[0].message)
+    load_at = dict(zip(first + second, loads, strict=True))
+    front, back = load_at[min(load_at)], load_at[max(load_at)]
+    back.until(lambda: "At least 10 other Pods wait ahead" in back.message)
+    front.until(lambda: "No other Pod waits ahead" in front.message)
     pods.bed.slurm.scontrol("update", "partitionname=off", "state=up")
     eventually(lambda: all(load.node for load in loads), "all bound")
     assert [len(jobs) for jobs in by_load(pods, loads)] == [1] * 24
-    pods.bed.slurm.scontrol("update", "partitionname=off", "state=down")
-    for load in loads:
-        load.delete()
 
 
 def test_a_job_at_its_time_limit_ends_its_pod_P16(timed: Load) -> None:
