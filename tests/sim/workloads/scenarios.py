@@ -387,7 +387,8 @@ SCENARIOS: Mapping[str, Scenario] = {
         "P8",
         (1, storage(everywhere="yes")),
         (1, limits(1, 1, 1)),
-        (1, pods_with_claims("a", "b", "c", "d", of=MADE)),
+        (1, pods_with_claims("a", "b", "c", of=MADE)),
+        (30, pods_with_claims("d", of=MADE)),
         (30, delete("b")),
     ),
     "a volume is made where there is room": story(
