@@ -44,9 +44,11 @@ def _selected(graph: Graph, selector: str, namespaces: Sequence[str]) -> Iterato
         )
 
 
-def _matched(hosts: Iterable[Host]) -> Iterator[Finding]:
+def _matched(hosts: Sequence[Host]) -> Iterator[Finding]:
     matched = [host for host in hosts if host.slurm_node and (host.pod or host.node)]
-    if matched:
+    if not any(host.slurm_node for host in hosts):
+        yield warn(_TOPIC, "Slurm has no nodes", "start a slurmd, or make a NodeSet")
+    elif matched:
         with_pod = sum(host.pod is not None for host in matched)
         yield ok(_TOPIC, f"{len(matched)} Slurm nodes have their host, {with_pod} by a slurmd Pod")
     else:

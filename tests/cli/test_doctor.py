@@ -259,6 +259,13 @@ def test_no_match_at_all_is_a_finding() -> None:
     assert "no Slurm node has a host in Kubernetes" in [finding.text for finding in found]
 
 
+def test_a_slurm_without_nodes_is_a_warning() -> None:
+    """It is new: its first nodes come with a NodeSet."""
+    found = named(node("n1"))
+    (matched,) = (finding for finding in found if finding.topic == "names")
+    assert (matched.level, matched.text) == ("warn", "Slurm has no nodes")
+
+
 def test_a_selector_without_a_pod_is_a_warning_S20() -> None:
     first = named(node("n1"), slurm_node("n1"))[0]
     assert (first.level, first.topic) == ("warn", "selector")

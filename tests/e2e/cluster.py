@@ -113,6 +113,11 @@ class RealCluster(Cluster):
         body = {"metadata": {"name": name}, "data": content}
         self.kube.rest.call("POST", SECRETS, body)
 
+    def put_key(self) -> None:
+        """Give the slurmd Pods the key of the cluster."""
+        key = (self.slurm.root / "etc/slurm/slurm.key").read_bytes()
+        self.put_secret("slurm-key", {"slurm.key": key})
+
     def serve(self, **flags: str) -> None:
         """Replace the service by one with these settings."""
         self.service.kill9()
@@ -159,8 +164,7 @@ def real_cluster(version: str) -> Iterator[RealCluster]:
         kube.start_scheduler()
         kubelets = stack.enter_context(Kubelets(kube, *NODES, slurm=version))
         cluster = RealCluster(bed, Service(bed), kubelets)
-        key = (slurm.root / "etc/slurm/slurm.key").read_bytes()
-        cluster.put_secret("slurm-key", {"slurm.key": key})
+        cluster.put_key()
         stack.callback(lambda: cluster.service.kill9())
         cluster.serve()
         yield cluster

@@ -107,8 +107,10 @@ class KubeServer(KubeApi, Closing):
         return run([*self.kubectl_command(kubeconfig), *argv])
 
     def kubectl_command(self, kubeconfig: Path | None = None) -> list[str | Path]:
-        where = f"--kubeconfig={kubeconfig or self.admin_kubeconfig}"
-        return [self._binaries / "kubectl", where, f"--cache-dir={self.directory / 'kubectl'}"]
+        # By variables: plugins of kubectl refuse flags before their name.
+        config = f"KUBECONFIG={kubeconfig or self.admin_kubeconfig}"
+        cache_folder = f"KUBECACHEDIR={self.directory / 'kubectl'}"
+        return ["env", config, cache_folder, self._binaries / "kubectl"]
 
     def _start_all(self, *, controllers: bool, kubelet: bool) -> None:
         self.start_etcd()
