@@ -370,7 +370,7 @@ class Service:
         alarm_gauges.ends_held(len(reconciler.policy.ends.held))
         alarm_gauges.jobs_kept([f"{job.job_id} {job.name}" for job in kept_jobs(graph)])
         alarm_gauges.conflicts(reconciler.contested())
-        telemetry.node_set_gauges.show(graph.node_sets.node_sets.rows())
+        telemetry.node_set_gauges.show(graph.node_sets.complete())
         if graph.slurm_nodes.listed:
             states = [row.state for row in graph.slurm_nodes.rows()]
             telemetry.figures.update(count_slurm_nodes(states))

@@ -11,7 +11,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from sunk_sync.core.model.node_set import Counts, NodeSet
 from sunk_sync.core.model.pending_jobs import PendingJobs
-from sunk_sync.core.translate.job_features import can_have
+from sunk_sync.core.translate.job_demand import can_run
 
 LABELS: Final = ("namespace", "nodeset")
 PREFIX: Final = "kube_sunk_nodeset_"
@@ -28,14 +28,14 @@ TEXTS: Final = {
     "drained": "Slurm nodes that are drained or draining",
     "down": "Slurm nodes that are down or do not respond",
 }
-PENDING_LABELS: Final = ("partition", "features", "waits_for")
+PENDING_LABELS: Final = ("partition", "features", "gres", "waits_for")
 PENDING_TEXTS: Final = {
     "sunk_sync_pending_jobs": "Jobs that wait in Slurm; for nodes: more nodes could start them",
     "sunk_sync_pending_nodes": "Nodes that waiting jobs ask for, at least",
 }
 DEMAND_LABELS: Final = ("namespace", "nodeset", "partition")
 DEMAND_TEXTS: Final = {
-    "pending_jobs": "Jobs that wait for nodes, with features that nodes of this NodeSet can have",
+    "pending_jobs": "Jobs that wait for nodes, with features and GRES that this NodeSet can have",
     "pending_nodes": "Nodes that these jobs ask for, at least",
 }
 
@@ -58,6 +58,7 @@ class NodeSetGauges:
         self._pending: PendingJobs = {}
 
     def show(self, node_sets: Iterable[NodeSet]) -> None:
+        """Take all NodeSets, each with its complete registration."""
         self._shown = tuple(node_sets)
 
     def show_pending(self, pending: PendingJobs) -> None:
@@ -85,7 +86,7 @@ class NodeSetGauges:
         )
         for demand, waiting in sorted(self._pending.items()):
             waits_for = "nodes" if demand.waits_for_nodes else "other"
-            labels = (demand.partition, demand.features, waits_for)
+            labels = (demand.partition, demand.features, demand.gres, waits_for)
             jobs.add_metric(labels, waiting.jobs)
             nodes.add_metric(labels, waiting.nodes)
         return jobs, nodes
@@ -109,7 +110,7 @@ def _demand(row: NodeSet, pending: PendingJobs) -> dict[str, tuple[int, int]]:
     jobs: Counter[str] = Counter()
     nodes: Counter[str] = Counter()
     for demand, waiting in pending.items():
-        counts = demand.waits_for_nodes and can_have(row, demand.features)
+        counts = demand.waits_for_nodes and can_run(row, demand)
         jobs[demand.partition] += waiting.jobs * counts
         nodes[demand.partition] += waiting.nodes * counts
     return {partition: (jobs[partition], nodes[partition]) for partition in jobs}

@@ -69,13 +69,29 @@ def test_waiting_jobs_are_counted_for_the_nodeset_that_can_run_them_N26(farm: Fa
     tasks = farm.slurm.submit(SCRIPT, partition="scaled", array="0-2", **WHOLE)
     held = farm.slurm.submit(SCRIPT, partition="scaled", hold=True)
     wait_for_demand(farm, jobs=4, nodes=4)
-    others = {"partition": "scaled", "features": "", "waits_for": "other"}
+    others = {"partition": "scaled", "features": "", "gres": "", "waits_for": "other"}
     assert farm.service.metric("sunk_sync_pending_jobs", **others) == 1
     farm.scale(least + 4)
     wait_for(lambda: farm.is_available(least + 4), "the nodes")
     wait_for(lambda: farm.job(first)["job_state"] == ["RUNNING"], "the job runs", deadline_s=60)
     wait_for_demand(farm, jobs=0, nodes=0)
     for job in (*fill, first, tasks, held):
+        farm.slurm.cancel(job)
+
+
+def test_a_job_that_asks_for_gpus_is_not_counted_for_nodes_without_them_N26(farm: Farm) -> None:
+    farm.make(1)
+    wait_for(lambda: farm.is_available(1), "the node")
+    main = {"partition": "main", **WHOLE}
+    fill = [farm.slurm.submit(SCRIPT, required_nodes=[node], **main) for node in ("n1", "cpu-0")]
+    wait_for(lambda: all(farm.job(job)["job_state"] == ["RUNNING"] for job in fill), "both run")
+    cpus = farm.slurm.submit(SCRIPT, **main)
+    gpus = farm.slurm.submit(SCRIPT, tres_per_node="gres/gpu:2", **main)
+    asked = {"partition": "main", "features": "", "gres": "gpu", "waits_for": "nodes"}
+    shown = partial(farm.service.metric, "sunk_sync_pending_jobs", **asked)
+    wait_for(lambda: shown() == 1, "the job with GPUs is shown")
+    wait_for_demand(farm, jobs=1, nodes=1, partition="main")
+    for job in (*fill, cpus, gpus):
         farm.slurm.cancel(job)
 
 

@@ -95,9 +95,9 @@ def test_one_listing_of_jobs_serves_autoscalers_and_dashboards() -> None:
     assert jobs is not None
     assert nodes is not None
     assert scheduler is not None
-    zero = Demand("cpu", "", waits_for_nodes=True)
+    zero = Demand("cpu", "", "", waits_for_nodes=True)
     assert jobs.pending == {
-        Demand("gpu", "", waits_for_nodes=True): Waiting(1, 1),
+        Demand("gpu", "", "", waits_for_nodes=True): Waiting(1, 1),
         zero: Waiting(0, 0),
     }
     assert (jobs.states["pending"], nodes.partitions["gpu"].cpu.idle) == (1, 4)

@@ -11,7 +11,7 @@ from sunk_sync.slurm.decode.job_metrics import JobSums
 from sunk_sync.slurm.decode.job_record import tasks_in
 from sunk_sync.slurm.decode.pending_jobs import KINDS_MAX, OTHER
 
-GPU = Demand("gpu", "", waits_for_nodes=True)
+GPU = Demand("gpu", "", "", waits_for_nodes=True)
 
 
 def record(**fields: Any) -> Mapping[str, Any]:
@@ -53,6 +53,21 @@ def test_a_job_that_more_nodes_would_not_start_is_counted_by_itself(
     assert demand.waits_for_nodes == for_nodes
 
 
+@pytest.mark.parametrize(
+    ("asked", "gres"),
+    [({"tres_per_node": "gres/gpu:2"}, "gpu"), ({"tres_per_node": "gres/gpu:h100:4"}, "gpu:h100"),
+     ({"tres_per_job": "gres:gpu:1"}, "gpu"), ({"tres_per_task": "cpu=2,gres/gpu=1"}, "gpu"),
+     ({"tres_per_socket": "gres/gpu"}, "gpu"), ({"tres_per_task": "cpu:4"}, ""),
+     ({"tres_per_node": "gres/gpu:h100=2,gres/nic:1,gres/gpu:h100:1"}, "gpu:h100,nic"),
+     ({"tres_per_node": "gres/gpu:8,gres/shard:4"}, "gpu,shard"), ({"tres_per_node": None}, "")],
+)  # fmt: skip
+def test_jobs_are_counted_by_the_gres_that_they_ask_for(
+    asked: Mapping[str, str | None], gres: str
+) -> None:
+    (demand,) = counted(record(**asked))
+    assert demand.gres == gres
+
+
 def test_a_job_in_two_partitions_counts_in_both() -> None:
     assert {one.partition for one in counted(record(partition="cpu,gpu"))} == {"cpu", "gpu"}
 
@@ -68,4 +83,4 @@ def test_an_unreadable_job_is_left_out() -> None:
 def test_beyond_a_limit_jobs_are_counted_together() -> None:
     counts = counted(*(record(features=f"f{number}") for number in range(KINDS_MAX + 5)))
     assert len(counts) == KINDS_MAX + 1
-    assert counts[Demand(OTHER, OTHER, waits_for_nodes=True)] == Waiting(5, 5)
+    assert counts[Demand(OTHER, OTHER, OTHER, waits_for_nodes=True)] == Waiting(5, 5)

@@ -382,16 +382,17 @@ def test_waiting_jobs_count_for_the_nodesets_that_can_run_them(bench: Bench) -> 
     gauges = bench.telemetry.node_set_gauges
     gauges.show([node_set(4)])
     gauges.show_pending({
-        Demand("gpu", "", waits_for_nodes=True): Waiting(2, 5),
-        Demand("gpu", "cpu", waits_for_nodes=True): Waiting(1, 1),
-        Demand("gpu", "h100", waits_for_nodes=True): Waiting(7, 7),
-        Demand("gpu", "", waits_for_nodes=False): Waiting(9, 9),
+        Demand("gpu", "", "", waits_for_nodes=True): Waiting(2, 5),
+        Demand("gpu", "cpu", "", waits_for_nodes=True): Waiting(1, 1),
+        Demand("gpu", "h100", "", waits_for_nodes=True): Waiting(7, 7),
+        Demand("gpu", "", "gpu", waits_for_nodes=True): Waiting(3, 3),
+        Demand("gpu", "", "", waits_for_nodes=False): Waiting(9, 9),
     })  # fmt: skip
     text = bench.text()
     of = '{namespace="slurm",nodeset="cpu",partition="gpu"}'
     assert f"kube_sunk_nodeset_pending_jobs{of} 3.0" in text
     assert f"kube_sunk_nodeset_pending_nodes{of} 6.0" in text
-    held = '{features="",partition="gpu",waits_for="other"}'
+    held = '{features="",gres="",partition="gpu",waits_for="other"}'
     assert f"sunk_sync_pending_jobs{held} 9.0" in text
     gauges.show_pending({})
     assert "partition" not in bench.text()

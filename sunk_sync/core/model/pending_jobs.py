@@ -11,6 +11,8 @@ class Demand(Struct, frozen=True, order=True):
     partition: str
     features: str
     """Its constraint as Slurm spells it, `a100&ib`; empty: none."""
+    gres: str
+    """What it asks for beside CPUs and memory, without numbers: `gpu` or `gpu:h100,nic`."""
     waits_for_nodes: bool
     """False: more nodes would not start it. It is held, depends on another job, or has reached a
     limit."""

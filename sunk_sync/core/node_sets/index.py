@@ -79,6 +79,11 @@ class NodeSetIndex:
     def plan(self, spec: NodeSet) -> Plan:
         return plan_of(spec, self._configuration)
 
+    def complete(self) -> Iterator[NodeSet]:
+        """Yield each NodeSet with the registration of its Pods."""
+        for spec in self.node_sets.rows():
+            yield replace(spec, registration=self.plan(spec).registration)
+
     def pods_of(self, spec: NodeSet) -> Set[str]:
         return self._pods.get(spec.uid, NOTHING)
 

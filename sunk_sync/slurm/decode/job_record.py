@@ -33,6 +33,7 @@ class JobRecord(Struct, frozen=True):
     tres_alloc_str: str | None = None
     tres_per_job: str | None = None
     tres_per_node: str | None = None
+    tres_per_socket: str | None = None
     tres_per_task: str | None = None
     tasks: Number = None
 

@@ -1,5 +1,6 @@
-"""Count waiting jobs by partition and features, from records of jobs; read the partitions."""
+"""Count waiting jobs by partition, features and GRES; read the partitions."""
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -16,9 +17,9 @@ from sunk_sync.slurm.api.answers import (
 from sunk_sync.slurm.decode.job_record import JobRecord, label
 
 KINDS_MAX = 200
-"""Users write partitions and features; each pair becomes a series of the metrics."""
+"""Users write partitions, features and GRES; each set becomes a series of the metrics."""
 OTHER = "other"
-"""Features of the jobs beyond that."""
+"""Features and GRES of the jobs beyond that."""
 NOTHING = Waiting(0, 0)
 _FOR_NODES = frozenset({
     "", "None", "Resources", "Priority", "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved",
@@ -26,6 +27,10 @@ _FOR_NODES = frozenset({
     "PartitionNodeLimit", "Front_End_Down", "BadConstraints",
 })  # fmt: skip
 """Reasons that more nodes can cure. BadConstraints: no node has the features yet."""
+
+
+_ASKED = re.compile(r"gres[/:]([^:=,]+(?::(?!\d+(?:,|$))[^:=,]+)?)").findall
+"""`gpu`, `gpu:h100` and `nic` in `gres/gpu:2,gres:gpu:h100:4,gres/nic=1`."""
 
 
 class _WirePartition(Struct, frozen=True):
@@ -44,7 +49,7 @@ class PendingSums:
 
     def __init__(self, partitions: Sequence[str]) -> None:
         self._sums = {
-            Demand(label(name), "", waits_for_nodes=True): NOTHING
+            Demand(label(name), "", "", waits_for_nodes=True): NOTHING
             for name in partitions[:KINDS_MAX]
         }
 
@@ -56,7 +61,7 @@ class PendingSums:
 
     def _note(self, demand: Demand, more: Waiting) -> None:
         if demand not in self._sums and len(self._sums) >= KINDS_MAX:
-            demand = Demand(OTHER, OTHER, waits_for_nodes=demand.waits_for_nodes)
+            demand = Demand(OTHER, OTHER, OTHER, waits_for_nodes=demand.waits_for_nodes)
         known = self._sums.get(demand, NOTHING)
         self._sums[demand] = Waiting(known.jobs + more.jobs, known.nodes + more.nodes)
 
@@ -77,5 +82,11 @@ def _demand(job: JobRecord, partition: str) -> Demand:
     return Demand(
         label(partition),
         label(job.features or ""),
+        label(",".join(sorted(_gres_of(job)))),
         waits_for_nodes=reason in _FOR_NODES or reason.startswith("ReqNodeNotAvail"),
     )
+
+
+def _gres_of(job: JobRecord) -> set[str]:
+    asked = (job.tres_per_job, job.tres_per_node, job.tres_per_socket, job.tres_per_task)
+    return {gres for text in asked for gres in _ASKED(text or "")}
