@@ -28,6 +28,7 @@ from tests.bench.replicas import replicas
 from tests.bench.running import BenchError
 from tests.bench.scale import scale
 from tests.bench.script import script
+from tests.bench.seen import seen
 from tests.bench.slurm_metrics import slurm_metrics
 from tests.bench.waiting import waiting
 from tests.bench.watched import watched
@@ -36,7 +37,7 @@ from tests.real.testbed import BedError, RestError
 ALL: Sequence[Bench] = (
     event, everything, fitness, scale, cordon, mirror, burst, many, life, pods, script, flood,
     arrays, cancelled, waiting, quiet, replicas, nodesets, fleet, slurm_metrics,
-    watched, packing, apart,
+    watched, seen, packing, apart,
 )  # fmt: skip
 BENCHES: Mapping[str, Bench] = {bench.__name__: bench for bench in ALL}
 

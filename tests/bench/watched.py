@@ -72,7 +72,7 @@ def _fill(history: History, keys: list[tuple[str, str]], outcomes: list[Done]) -
 
 def _pages(service: Running) -> Iterator[Figure]:
     alone = _share(service)
-    with _open_pages(service.address("operators")) as pages:
+    with open_pages(service.address("operators")) as pages:
         time.sleep(2)
         before = sum(page.received for page in pages)
         seen = _share(service)
@@ -127,7 +127,7 @@ class _Page:
 
 
 @contextlib.contextmanager
-def _open_pages(address: str) -> Iterator[list[_Page]]:
+def open_pages(address: str) -> Iterator[list[_Page]]:
     pages = [_Page(address) for _ in range(PAGES)]
     try:
         yield pages

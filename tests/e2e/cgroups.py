@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import signal
 import time
 from pathlib import Path
 
@@ -38,6 +39,25 @@ def make(name: str) -> None:
         for file in ("cpuset.cpus", "cpuset.mems"):
             if (folder / file).exists():  # without them no process can enter
                 (folder / file).write_text((hierarchy / file).read_text())
+
+
+def processes(name: str) -> list[int]:
+    """Return the processes in it and below."""
+    folders = [folder for one in hierarchies() if (folder := one / name).exists()]
+    files = [file for folder in folders for file in folder.rglob("cgroup.procs")]
+    return sorted({int(line) for file in files for line in file.read_text().split()})
+
+
+def kill(name: str) -> None:
+    """End all its processes with SIGKILL."""
+    end = time.monotonic() + WITHIN_S
+    while left := processes(name):
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > end:
+            raise BedError(f"processes do not end: {left}")
+        time.sleep(0.05)
 
 
 def remove(name: str) -> None:

@@ -5,6 +5,9 @@ sets kernel parameters: those files are copies in the sandbox, so the machine ke
 """
 
 import json
+import signal
+import subprocess
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +19,7 @@ from tests.e2e.images import FILE, PAUSE, images
 from tests.e2e.requirements import KUBE, PLUGINS
 from tests.real.testbed import KubeServer, RestError, cache
 from tests.real.testbed.closing import Closing
-from tests.real.testbed.sandbox import Sandbox, run, wait_until
+from tests.real.testbed.sandbox import Daemon, Sandbox, run, wait_until
 
 SETUP = """
 mount --make-rshared /
@@ -120,6 +123,7 @@ class Kubelets(Closing):
 
     def __init__(self, kube: KubeServer, *nodes: str, slurm: str) -> None:
         self._kube, self._archive = kube, images(slurm).path / FILE
+        self._daemons: defaultdict[str, list[Daemon]] = defaultdict(list)
         cgroups.sweep()
         self._sandbox = Sandbox("kubelets", setup=SETUP)
         self.directory = self._sandbox.directory
@@ -143,6 +147,20 @@ class Kubelets(Closing):
         (machine.folder / "cni").mkdir(parents=True)
         cgroups.make(machine.cgroup)
         self._start_containerd(machine)
+        self.ctr(machine, "images", "import", str(self._archive))
+        self._start_kubelet(machine)
+
+    def power_off(self, machine: Machine) -> None:
+        """Kill all that runs on the machine, as a power cut does."""
+        for daemon in self._daemons.pop(machine.node):
+            daemon.stop(signal.SIGKILL)
+        (machine.folder / "containerd.sock").unlink()
+        subprocess.run(["pkill", "-KILL", "-f", str(machine.folder / "containerd.sock")])
+        cgroups.kill(machine.cgroup)
+
+    def power_on(self, machine: Machine) -> None:
+        """Start the machine again: its Pods start anew when their containers are found dead."""
+        self._start_containerd(machine)
         self._start_kubelet(machine)
 
     def _start_containerd(self, machine: Machine) -> None:
@@ -151,10 +169,14 @@ class Kubelets(Closing):
         (folder / "containerd.toml").write_text(text)
         (folder / "cni/net.conflist").write_text(json.dumps(machine.network()))
         argv: list[str | Path] = ["containerd", "--config", folder / "containerd.toml"]
-        daemon = self._sandbox.spawn(f"containerd-{machine.node}", argv)
+        daemon = self._spawn(machine, "containerd", argv)
         socket = folder / "containerd.sock"
         wait_until(socket.exists, "containerd's socket", deadline_s=READY_S, daemons=[daemon])
-        self.ctr(machine, "images", "import", str(self._archive))
+
+    def _spawn(self, machine: Machine, name: str, argv: list[str | Path]) -> Daemon:
+        daemon = self._sandbox.spawn(f"{name}-{machine.node}", argv)
+        self._daemons[machine.node].append(daemon)
+        return daemon
 
     def ctr(self, machine: Machine, *argv: str) -> str:
         """Run ctr with the containerd of this Node."""
@@ -175,7 +197,7 @@ class Kubelets(Closing):
             f"--hostname-override={machine.node}",
             f"--node-ip={machine.address}",
         ]
-        self._sandbox.spawn(f"kubelet-{machine.node}", argv)
+        self._spawn(machine, "kubelet", argv)
 
     def _wait_ready(self, node: str) -> None:
         def ready() -> bool:
@@ -187,8 +209,8 @@ class Kubelets(Closing):
                 )
             return False
 
-        daemons = [daemon for daemon in self._sandbox.daemons if daemon.name.endswith(node)]
-        wait_until(ready, f"Node {node} ready", deadline_s=READY_S, daemons=daemons[-1:])
+        kubelet = self._daemons[node][-1]
+        wait_until(ready, f"Node {node} ready", deadline_s=READY_S, daemons=[kubelet])
 
     def close(self) -> None:
         self._sandbox.close()

@@ -48,6 +48,8 @@ OURS = "app.kubernetes.io/name=sunk-sync"
 SUNK = 'PATH="$PATH:deploy/kubectl" kubectl sunk'
 LEASE_S = 6
 """The default of `leader-elect-lease-duration`."""
+NODE_GRACE = "20s"
+"""Silence after which Kubernetes says that a Node is not ready."""
 TAKE_OVER_S = 10
 """After which a standby certainly writes: a lease, and what a busy machine needs."""
 WORKLOAD = {
@@ -135,7 +137,7 @@ def site(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Si
     require_helm()
     with ExitStack() as stack:
         stack.enter_context(own_network(*ADDRESSES, KUBERNETES))
-        kube = stack.enter_context(KubeServer(KUBE, kubelet=False))
+        kube = stack.enter_context(KubeServer(KUBE, kubelet=False, node_grace=NODE_GRACE))
         slurm = stack.enter_context(
             SlurmServer(SLURM_DEFAULT, replace(CONF, kill_wait_s=KILL_WAIT_S))
         )
@@ -169,8 +171,10 @@ def test_a_user_installs_asks_loses_the_leader_upgrades_and_uninstalls(site: Sit
         runs_a_pod(site)
         asks(site)
         pauses(site)
-        loses_the_leader(site)
         upgrades(site)
+        ends_the_pod(site)
+        loses_the_leader(site)
+        loses_a_machine(site)
         uninstalls(site)
     except BaseException:
         print(site.kube.kubectl("get", "pods,events", "-A", "-o", "wide"))
@@ -198,8 +202,9 @@ def gets_nodes(site: Site) -> None:
     cluster = site.cluster
     cluster.put_key()
     site.watch.begin()
-    cluster.make(3)
-    site.watch.until(lambda: cluster.is_available(3), "NodeSet → three slurmd Pods available")
+    cluster.make(len(NODES))
+    all_there = lambda: cluster.is_available(len(NODES))  # noqa: E731
+    site.watch.until(all_there, f"NodeSet → {len(NODES)} slurmd Pods available")
     site.shell("kubectl -n slurm get nodesets")
     site.shell("sinfo -N -l")
 
@@ -262,6 +267,30 @@ def loses_the_leader(site: Site) -> None:
     assert site.leader() != leader
 
 
+def loses_a_machine(site: Site) -> None:
+    """The power of the leader's machine fails, and comes back: its Pods start again."""
+    leader = site.leader()
+    node = site.replicas()[leader]["spec"]["nodeName"]
+    of_node = {where: name for name, where in site.cluster.nodes_of().items()}
+    lost = of_node.pop(node)
+    other, seen = min(of_node.items())
+    site.watch.begin()
+    site.kubelets.power_off(site.machine(node))
+    site.shell(f"kubectl cordon {other}")
+    took_s = site.watch.until(lambda: site.reason_of(seen), "power cut → the next drains")
+    assert took_s < TAKE_OVER_S
+    assert site.leader() != leader
+    site.shell(f"kubectl uncordon {other}")
+    drained = lambda: site.reason_of(lost) == "k8s: node not ready"  # noqa: E731
+    site.watch.until(drained, f"its Slurm node is drained (Kubernetes waits {NODE_GRACE})")
+    site.shell("kubectl get nodes")
+    site.shell("sinfo -R")
+    site.kubelets.power_on(site.machine(node))
+    all_there = lambda: site.cluster.is_available(len(NODES))  # noqa: E731
+    site.watch.until(all_there, "power on → all Slurm nodes are available again")
+    assert len(site.replicas()) == 2
+
+
 def upgrades(site: Site) -> None:
     """Both replicas are replaced; the workload Pod and its job stay."""
     before = set(site.replicas())
@@ -273,11 +302,15 @@ def upgrades(site: Site) -> None:
     assert site.kube.pod("train", "slurm")["status"]["phase"] == "Running"
 
 
+def ends_the_pod(site: Site) -> None:
+    site.watch.begin()
+    site.shell("kubectl -n slurm delete pod train --wait=false")
+    site.watch.until(lambda: not site.slurm.squeue("-h").strip(), "Pod deleted → no job")
+
+
 def uninstalls(site: Site) -> None:
     shell = site.shell
     site.watch.begin()
-    shell("kubectl -n slurm delete pod train --wait=false")
-    site.watch.until(lambda: not site.slurm.squeue("-h").strip(), "Pod deleted → no job")
     shell("kubectl -n slurm delete nodeset cpu --timeout=60s")
     site.watch.until(lambda: not site.slurm.slurm_nodes(), "NodeSet deleted → no Slurm node")
     shell("helm uninstall sunk-sync -n slurm")

@@ -27,6 +27,8 @@ class KubeServer(KubeApi, Closing):
 
     `apiserver_flags` are added to those of kube-apiserver. `controllers=False` omits the
     controller-manager. `kubelet=False` omits the kubelet stand-in; then no Pod runs or ends.
+    `node_grace` is the silence of a Node after which it is not ready; nobody renews the leases of
+    fake Nodes.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class KubeServer(KubeApi, Closing):
         controllers: bool = True,
         kubelet: bool = True,
         apiserver_flags: Sequence[str] = (),
+        node_grace: str = "24h",
     ) -> None:
         self.version = version
         self._binaries = cache.kube(version).path
@@ -45,6 +48,7 @@ class KubeServer(KubeApi, Closing):
         self._sandbox = Sandbox(f"kube-{version}")
         self.daemons: dict[str, Daemon] = {}
         self._apiserver_flags = list(apiserver_flags)
+        self._node_grace = node_grace
         try:
             self._prepare()
             self._start_all(controllers=controllers, kubelet=kubelet)
@@ -213,8 +217,7 @@ class KubeServer(KubeApi, Closing):
             "--use-service-account-credentials=true",
             f"--cluster-signing-cert-file={self.ca_file}",
             f"--cluster-signing-key-file={directory / 'ca.key'}",
-            # Nobody renews the leases of fake Nodes.
-            "--node-monitor-grace-period=24h",
+            f"--node-monitor-grace-period={self._node_grace}",
         )
 
     def start_scheduler(self) -> None:
