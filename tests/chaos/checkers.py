@@ -76,17 +76,22 @@ class Allocations:
 
     A placeholder uses nothing itself. One may run beside the Pod of another: that Pod's end is
     awaited before the next Pod is bound (P11), and a slurmctld that lost its last seconds shows
-    ended placeholders as running.
+    ended jobs as running. So a job whose end was seen does not count.
     """
 
     name = "double allocation"
 
+    def __init__(self) -> None:
+        self._ended: set[tuple[str, float]] = set()
+
     def check(self, sides: Sides, calm_s: float) -> Iterator[str]:  # noqa: ARG002
+        self._ended |= {job.body for job in sides.slurm.jobs if not job.live}
         demand: defaultdict[str, dict[str, float]] = defaultdict(dict)
         for pod in sides.live.values():
             demand[pod.node][f"Pod {pod.name}"] = pod.cpus
         for job in sides.slurm.jobs:
-            for host in job.hosts if job.runs and not job.pods else ():
+            runs = job.runs and not job.pods and job.body not in self._ended
+            for host in job.hosts if runs else ():
                 demand[host][f"job {job.job_id} {job.name}"] = job.cpus_per_host
         for host, parts in demand.items():
             node = sides.slurm.nodes.get(host)

@@ -109,6 +109,17 @@ def test_a_job_that_waits_at_the_gate_or_completes_allocates_nothing() -> None:
         assert double([POD], job(PLAIN, states=frozenset({"RUNNING", state}))) == []
 
 
+def test_a_job_that_slurmctld_forgot_to_have_ended_allocates_nothing() -> None:
+    """It was killed, and starts with what it had saved: until it notices, the job runs again."""
+    checker = Allocations()
+    ended = job(PLAIN, states=frozenset({"COMPLETED"}), started_s=7.0)
+    assert not list(checker.check(sides([], [ended]), 0.0))
+    again = job(PLAIN, started_s=7.0)
+    assert not list(checker.check(sides([POD], [again]), 0.0))
+    requeued = job(PLAIN, started_s=9.0)
+    assert list(checker.check(sides([POD], [requeued]), 0.0))
+
+
 def test_a_pod_that_ended_around_the_read_of_slurm_proves_nothing() -> None:
     before, after = kube(POD), kube(pod(phase="Failed"), at_s=0.4)
     assert not list(Allocations().check(Sides(before, slurm(PLAIN), after), 0.0))
@@ -293,6 +304,7 @@ def test_a_job_is_read_as_slurmrestd_sends_it() -> None:
         "cpus": number,
         "node_count": {"set": True, "number": 2},
         "submit_time": number,
+        "start_time": number,
         "admin_comment": '{"sunk-sync": {"pods": ["slurm/p/u1", "slurm/q/u2"]}}',
         "array_task_id": {"set": False, "number": 0},
         "array_task_string": "",

@@ -53,6 +53,13 @@ class JobRow(Struct, frozen=True, kw_only=True):
     """UIDs of the Pods that it stands for; empty: a plain job of a user."""
     submitted_s: float = 0.0
     """Wall clock."""
+    started_s: float = 0.0
+    """Wall clock."""
+
+    @property
+    def body(self) -> tuple[str, float]:
+        """Name one run of the job: a requeued one has another."""
+        return self.job_id, self.started_s
 
     @property
     def live(self) -> bool:
@@ -103,6 +110,7 @@ def job_row(job: Any) -> JobRow:
         cpus_per_host=job["cpus"]["number"] / max(1, job["node_count"]["number"]),
         pods=_pods_of(job),
         submitted_s=float(job["submit_time"]["number"]),
+        started_s=float(job["start_time"]["number"]),
     )
 
 
