@@ -46,12 +46,10 @@ CHART = "deploy/helm/sunk-sync"
 INSTALL = f"helm upgrade --install sunk-sync {CHART} -n slurm -f values.json"
 OURS = "app.kubernetes.io/name=sunk-sync"
 SUNK = 'PATH="$PATH:deploy/kubectl" kubectl sunk'
-LEASE_S = 6
-"""The default of `leader-elect-lease-duration`."""
 NODE_GRACE = "20s"
 """Silence after which Kubernetes says that a Node is not ready."""
 TAKE_OVER_S = 10
-"""After which a standby certainly writes: a lease, and what a busy machine needs."""
+"""After which a standby certainly writes: a lease of 6 s, and what a busy machine needs."""
 WORKLOAD = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -90,12 +88,9 @@ class Site:
 
     def replicas(self) -> dict[str, Any]:
         """Return the Pods of sunk-sync that are not being deleted."""
-        found = json.loads(
-            self.kube.kubectl("get", "pods", "-n", "slurm", "-l", OURS, "-o", "json")
-        )
         return {
             one["metadata"]["name"]: one
-            for one in found["items"]
+            for one in self._ours("pods")
             if "deletionTimestamp" not in one["metadata"]
         }
 
@@ -264,6 +259,7 @@ def loses_the_leader(site: Site) -> None:
         return bool(one["restartCount"] == 1 and one["ready"])
 
     site.watch.until(back, "the killed replica is ready again")
+    site.watch.until(lambda: not site.reason_of("cpu-2"), "uncordoned → free")
     assert site.leader() != leader
 
 

@@ -108,10 +108,9 @@ def test_after_kill_9_cgroups_alone_are_left_and_the_next_run_removes_them() -> 
     assert traces() == before
 
 
-def processes_of(pid: int) -> list[str]:
+def processes_of(pid: int) -> list[int]:
     """Return the processes in the cgroups of its kubelet."""
-    files = [file for one in cgroups_of(pid) for file in one.rglob("cgroup.procs")]
-    return [line for file in files for line in file.read_text().split()]
+    return cgroups.processes(f"{cgroups.PREFIX}{pid}-{NODE}")
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ def can_run(node_set: NodeSet, demand: Demand) -> bool:
 
     The registration of the NodeSet is complete, as in its Plan.
     """
-    return can_have(node_set, demand.features) and has_gres(node_set, demand.gres)
+    return _can_have(node_set, demand.features) and _has_gres(node_set, demand.gres)
 
 
-def can_have(node_set: NodeSet, features: str) -> bool:
+def _can_have(node_set: NodeSet, features: str) -> bool:
     """Return whether nodes of the NodeSet can satisfy this constraint of a job.
 
     Values of labels are not known while there is no node: a feature with the prefix of a label
@@ -37,7 +37,7 @@ def _has(node_set: NodeSet, feature: str) -> bool:
     return any(feature.startswith(prefix) for _, prefix in node_set.features.dynamic if prefix)
 
 
-def has_gres(node_set: NodeSet, gres: str) -> bool:
+def _has_gres(node_set: NodeSet, gres: str) -> bool:
     """Return whether its nodes register each of these: `gpu`, or `gpu:h100` of this type alone."""
     given = node_set.registration.gres or ()
     has = {one.name for one in given} | {f"{one.name}:{one.type}" for one in given}
