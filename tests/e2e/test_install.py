@@ -278,7 +278,8 @@ def loses_a_machine(site: Site) -> None:
     assert site.leader() != leader
     site.shell(f"kubectl uncordon {other}")
     drained = lambda: site.reason_of(lost) == "k8s: node not ready"  # noqa: E731
-    site.watch.until(drained, f"its Slurm node is drained (Kubernetes waits {NODE_GRACE})")
+    told = f"its Slurm node is drained (Kubernetes waits {NODE_GRACE}, sunk-sync 40 s)"
+    site.watch.until(drained, told, within_s=120)
     site.shell("kubectl get nodes")
     site.shell("sinfo -R")
     site.kubelets.power_on(site.machine(node))
