@@ -1,7 +1,8 @@
 """25,000 Pods with the service as a process: jobs for all, 5,000 bound, all ended."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from tests.bench.figures import Figure
 from tests.bench.life_servers import TOKEN
@@ -22,15 +23,24 @@ FLAGS = ("--placeholder", "script", "--hooks-url", "http://127.0.0.1:1")
 
 def life() -> Iterator[Figure]:
     """Submit, bind and end 25,000 Pods on 500 embedded hosts, kind script, in one run."""
-    counts = map(str, (HOSTS, WAITING + BOUND, BOUND, STEP_MAX_S))
+    with settled(HOSTS, pods=WAITING + BOUND, bound=BOUND) as (servers, service):
+        yield from _measure(servers, service)
+
+
+@contextmanager
+def settled(
+    hosts: int, *, pods: int, bound: int, flags: Sequence[str] = ()
+) -> Iterator[tuple[Measured, Running]]:
+    """Start both embedded servers and the service, and wait until it is idle."""
+    counts = map(str, (hosts, pods, bound, STEP_MAX_S))
     with Measured("tests.bench.life_servers", *counts) as servers:
         kubeconfig, slurm = json.loads(servers.line())
-        with Running(kubeconfig, slurm, TOKEN, flags=FLAGS) as service:
-            yield from _measure(servers, service)
+        with Running(kubeconfig, slurm, TOKEN, flags=[*FLAGS, *flags]) as service:
+            service.settle()
+            yield servers, service
 
 
 def _measure(servers: Measured, service: Running) -> Iterator[Figure]:
-    service.settle()
     begun_s = service.cpu_s()
     for step, what in STEPS.items():
         cpu_s = service.cpu_s()

@@ -1,16 +1,14 @@
 """What being seen adds to the service at work: status pages with scrapes, and traces of Pods."""
 
-import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from statistics import fmean
 
 from tests.bench.figures import Figure
-from tests.bench.life import FLAGS, STEP_MAX_S, STEPS, step_s
-from tests.bench.life_servers import TOKEN
-from tests.bench.running import Measured, Running
+from tests.bench.life import STEPS, settled, step_s
+from tests.bench.running import Running
 from tests.bench.watched import LOOP_STEP_MAX_MS, PAGES, SHARE_MAX, open_pages
 
 HOSTS, PODS, BOUND = 500, 6_000, 3_000
@@ -48,23 +46,15 @@ class _Run:
 
 def _run(name: str) -> _Run:
     with ExitStack() as stack:
-        counts = map(str, (HOSTS, PODS, BOUND, STEP_MAX_S))
-        servers = stack.enter_context(Measured("tests.bench.life_servers", *counts))
-        kubeconfig, slurm = json.loads(servers.line())
-        flags = list(FLAGS)
-        if name == TRACED:
-            flags += ["--traces-endpoint", stack.enter_context(_collector())]
-        service = stack.enter_context(Running(kubeconfig, slurm, TOKEN, flags=flags))
-        service.settle()
+        traces = stack.enter_context(_collector()) if name == TRACED else ""
+        flags = ("--traces-endpoint", traces) if traces else ()
+        work = settled(HOSTS, pods=PODS, bound=BOUND, flags=flags)
+        servers, service = stack.enter_context(work)
         since_s = service.cpu_s()
-        with SIGHTS.get(name, _unseen)(service):
+        with _watched(service) if name == WATCHED else nullcontext():
             for step in STEPS:
                 step_s(servers, step)
             return _Run(service, since_s=since_s)
-
-
-def _unseen(_: Running) -> AbstractContextManager[None]:
-    return nullcontext()
 
 
 @contextmanager
@@ -81,9 +71,6 @@ def _watched(service: Running) -> Iterator[None]:
         yield
         ended.set()
         scraper.join()
-
-
-SIGHTS: Mapping[str, Callable[[Running], AbstractContextManager[None]]] = {WATCHED: _watched}
 
 
 class _Take(BaseHTTPRequestHandler):

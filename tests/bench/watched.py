@@ -2,7 +2,6 @@
 
 import contextlib
 import http.client
-import json
 import threading
 import time
 import tracemalloc
@@ -14,9 +13,8 @@ from sunk_sync.core.model.keys import host_key
 from sunk_sync.core.model.outcomes import Done
 from tests.bench.event import event
 from tests.bench.figures import Figure
-from tests.bench.life import FLAGS, STEP_MAX_S, step_s
-from tests.bench.life_servers import TOKEN
-from tests.bench.running import Measured, Running
+from tests.bench.life import settled, step_s
+from tests.bench.running import Running
 
 HOSTS, PODS = 5_000, 2_000
 PAGES = 3
@@ -30,17 +28,13 @@ LOOP_STEP_MAX_MS = 20.0
 def watched() -> Iterator[Figure]:
     """5,000 hosts and 2,000 bound Pods at rest: what history, status pages and scrapes cost."""
     yield from _history()
-    counts = map(str, (HOSTS, PODS, PODS, STEP_MAX_S))
-    with Measured("tests.bench.life_servers", *counts) as servers:
-        kubeconfig, slurm = json.loads(servers.line())
-        with Running(kubeconfig, slurm, TOKEN, flags=FLAGS) as service:
-            service.settle()
-            for step in ("submit", "bind"):
-                step_s(servers, step)
-            service.wait_idle()
-            yield from _pages(service)
-            yield from _scrapes(service)
-            yield Figure("longest recent step of the loop", service.longest_step_ms(), "ms")
+    with settled(HOSTS, pods=PODS, bound=PODS) as (servers, service):
+        for step in ("submit", "bind"):
+            step_s(servers, step)
+        service.wait_idle()
+        yield from _pages(service)
+        yield from _scrapes(service)
+        yield Figure("longest recent step of the loop", service.longest_step_ms(), "ms")
 
 
 def _history() -> Iterator[Figure]:

@@ -18,8 +18,8 @@ from tests.e2e.kubelets import Kubelets, Machine
 from tests.e2e.network import ADDRESS, own_network
 from tests.e2e.requirements import KUBE
 from tests.e2e.stopwatch import Stopwatch
-from tests.image.network import Address
 from tests.image.network import Service as Relay
+from tests.image.network import hooks_endpoint
 from tests.image.podman import Podman
 from tests.image.shell import Shell
 from tests.real.conftest import require_helm, require_podman
@@ -109,6 +109,9 @@ class Site:
         row = self.slurm.slurm_node(slurm_node)
         return str(row["reason"]) if "DRAIN" in row["state"] else ""
 
+    def all_available(self) -> bool:
+        return self.cluster.is_available(len(NODES))
+
     def machine(self, node: str) -> Machine:
         return next(one for one in self.kubelets.machines if one.node == node)
 
@@ -141,22 +144,11 @@ def site(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Si
         # There is no kube-proxy: these are the Services.
         stack.enter_context(Relay((KUBERNETES, 443), lambda: ("127.0.0.1", kube.port)))
         stack.enter_context(Relay((ADDRESS, 6820), lambda: ("127.0.0.1", slurm.port)))
-        stack.enter_context(Relay((ADDRESS, 8000), lambda: endpoint(kube)))
+        stack.enter_context(Relay((ADDRESS, 8000), lambda: hooks_endpoint(kube)))
         kubelets = stack.enter_context(Kubelets(kube, *NODES, slurm=SLURM_DEFAULT))
         for machine in kubelets.machines:
             kubelets.ctr(machine, "images", "import", str(archive))
         yield Site(bed, kubelets, Shell(bed, tmp_path_factory.mktemp("user")))
-
-
-def endpoint(kube: KubeServer) -> Address | None:
-    """Return a ready Pod of the Service of the hooks."""
-    path = "/apis/discovery.k8s.io/v1/namespaces/slurm/endpointslices"
-    query = "labelSelector=kubernetes.io/service-name=sunk-sync-hooks"
-    for one in kube.rest.call("GET", f"{path}?{query}")["items"]:
-        for pod in one["endpoints"] or []:
-            if pod["conditions"]["ready"]:
-                return pod["addresses"][0], one["ports"][0]["port"]
-    return None
 
 
 def test_a_user_installs_asks_loses_the_leader_upgrades_and_uninstalls(site: Site) -> None:
@@ -198,8 +190,7 @@ def gets_nodes(site: Site) -> None:
     cluster.put_key()
     site.watch.begin()
     cluster.make(len(NODES))
-    all_there = lambda: cluster.is_available(len(NODES))  # noqa: E731
-    site.watch.until(all_there, f"NodeSet → {len(NODES)} slurmd Pods available")
+    site.watch.until(site.all_available, f"NodeSet → {len(NODES)} slurmd Pods available")
     site.shell("kubectl -n slurm get nodesets")
     site.shell("sinfo -N -l")
 
@@ -283,8 +274,7 @@ def loses_a_machine(site: Site) -> None:
     site.shell("kubectl get nodes")
     site.shell("sinfo -R")
     site.kubelets.power_on(site.machine(node))
-    all_there = lambda: site.cluster.is_available(len(NODES))  # noqa: E731
-    site.watch.until(all_there, "power on → all Slurm nodes are available again")
+    site.watch.until(site.all_available, "power on → all Slurm nodes are available again")
     assert len(site.replicas()) == 2
 
 

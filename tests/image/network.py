@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.image.podman import Podman
+from tests.real.service import NAMESPACE
+from tests.real.testbed import KubeServer
 from tests.real.testbed.closing import Closing
 from tests.real.testbed.sandbox import Daemon, run, wait_until
 
@@ -121,6 +123,17 @@ class Service(Closing):
         for link in links:
             link.cancel()
         await asyncio.gather(*links, return_exceptions=True)
+
+
+def hooks_endpoint(kube: KubeServer) -> Address | None:
+    """Return a ready Pod of the Service of the hooks, as the controllers list them."""
+    path = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices"
+    query = "labelSelector=kubernetes.io/service-name=sunk-sync-hooks"
+    for one in kube.rest.call("GET", f"{path}?{query}")["items"]:
+        for pod in one["endpoints"] or []:
+            if pod["conditions"]["ready"]:
+                return pod["addresses"][0], one["ports"][0]["port"]
+    return None
 
 
 async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

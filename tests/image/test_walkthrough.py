@@ -17,7 +17,7 @@ import pytest
 from tests.image.conftest import Built
 from tests.image.kubelet import Kubelet
 from tests.image.load import Load
-from tests.image.network import Address, PodNetwork, Service
+from tests.image.network import Address, PodNetwork, Service, hooks_endpoint
 from tests.image.shell import Shell
 from tests.real.conftest import require, require_helm
 from tests.real.replicas import hooks_key
@@ -132,7 +132,7 @@ def user(image: Built, bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> It
     services: dict[Address, Callable[[], Address | None]] = {
         (here, 443): lambda: ("127.0.0.1", bed.kube.port),
         (here, 6820): lambda: ("127.0.0.1", bed.slurm.port),
-        (here, 8000): lambda: endpoint(bed),
+        (here, 8000): lambda: hooks_endpoint(bed.kube),
     }
     with ExitStack() as stack:
         for at, find in services.items():
@@ -141,17 +141,6 @@ def user(image: Built, bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> It
         kubelet = stack.enter_context(Kubelet(bed.kube, podman, network, hosts=hosts))
         home: Path = tmp_path_factory.mktemp("user")
         yield User(bed, Shell(bed, home), kubelet)
-
-
-def endpoint(bed: Bed) -> Address | None:
-    """Return a ready Pod of the Service of the hooks, as the controllers list them."""
-    path = f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices"
-    query = "labelSelector=kubernetes.io/service-name=sunk-sync-hooks"
-    for one in bed.kube.rest.call("GET", f"{path}?{query}")["items"]:
-        for pod in one["endpoints"] or []:
-            if pod["conditions"]["ready"]:
-                return pod["addresses"][0], one["ports"][0]["port"]
-    return None
 
 
 def test_a_new_user_installs_upgrades_rolls_back_and_uninstalls(user: User) -> None:
