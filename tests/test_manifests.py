@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from sunk_sync.core.model.user_policy import Rules
-from sunk_sync.kube.rbac import ALL_NAMESPACES, ALL_PODS, LOCKED_PODS, PERMISSIONS
+from sunk_sync.kube.rbac import ALL_PODS, LOCKED_PODS, PERMISSIONS
 from sunk_sync.kube.write.hooks_key import secret_name
 from sunk_sync.settings.model import Settings
 from sunk_sync.settings.sources import CONFIG_VARIABLE, load
@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parent.parent / "deploy" / "manifests"
 OWN = "slurm"
 WHERE = {
     ("ClusterRole", "sunk-sync-slurm"): "cluster",
-    ("ClusterRole", "sunk-sync-volumes-slurm"): "cluster",
+    ("ClusterRole", "sunk-sync-scheduler-cluster-slurm"): "cluster",
     ("Role", "sunk-sync-slurmd"): "slurmd",
     ("Role", "sunk-sync-work"): "work",
     ("Role", "sunk-sync-scheduler"): "work",
@@ -122,13 +122,6 @@ def test_the_watch_of_all_pods_has_a_role_of_its_own_P28() -> None:
     assert binding["subjects"] == main["subjects"]
 
 
-def test_the_watch_of_namespaces_has_a_role_of_its_own_P5() -> None:
-    text = (FOLDER.parent / "namespaces" / "roles.yaml").read_text(encoding="utf-8")
-    role, _ = yaml.safe_load_all(text)
-    (rule,) = role["rules"]
-    assert (rule["resources"], rule["verbs"]) == ([ALL_NAMESPACES.resource], ["list", "watch"])
-
-
 def test_the_lock_has_a_role_of_its_own_L1() -> None:
     text = (FOLDER.parent / "lock" / "roles.yaml").read_text(encoding="utf-8")
     role, binding = yaml.safe_load_all(text)
@@ -182,7 +175,7 @@ def test_no_role_has_a_wildcard_and_only_the_scheduler_deletes_only_pods() -> No
 
 def test_the_scheduler_has_roles_of_its_own() -> None:
     """An installation with --components=syncer need not grant them."""
-    named = {"sunk-sync-scheduler", "sunk-sync-volumes-slurm"}
+    named = {"sunk-sync-scheduler", "sunk-sync-scheduler-cluster-slurm"}
     given = {
         (rule["apiGroups"][0], rule["resources"][0], verb)
         for role in roles()

@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 from sunk_sync.cli.flags import ABOUT, About
-from sunk_sync.kube.rbac import ALL_NAMESPACES, ALL_PODS, LOCKED_PODS, PERMISSIONS, Permission
+from sunk_sync.kube.rbac import ALL_PODS, LOCKED_PODS, PERMISSIONS, Permission
 from sunk_sync.settings.model import key_of
 from tools import admission
 
@@ -65,7 +65,7 @@ OBJECT_NAME = '{{ include "sunk-sync.objectName" . }}'
 def rules() -> str:
     """Return `_rules.tpl`: one template for each place and component."""
     parts = ["{{/* Made by `python -m tools.chart` from sunk_sync/kube/rbac.py. Do not edit. */}}"]
-    optional = {"all-pods": [ALL_PODS], "lock": [LOCKED_PODS], "namespaces": [ALL_NAMESPACES]}
+    optional = {"all-pods": [ALL_PODS], "lock": [LOCKED_PODS]}
     for name, permissions in {**_roles(), **optional}.items():
         body = "\n".join(line for rule in _merged(permissions) for line in _rule(rule))
         parts.append(f'{{{{- define "sunk-sync.rules.{name}" -}}}}\n{body}\n{{{{- end }}}}')
@@ -155,10 +155,10 @@ the names of SUNK's chart have the same meaning: `syncer.enabled`, `scheduler.en
 |---|---|
 | `scheduler.scope.type: namespace` | Roles in the namespaces of the workload Pods |
 | `scheduler.scope.type: cluster` | ClusterRoles for workload Pods in all namespaces |
+| `scheduler.enabled: true` | list and watch of Namespaces, volumes and storage classes |
 | `scheduler.enabled: false` | nothing that binds, ends or annotates workload Pods |
 | `scheduler.enabled: false`, `nodesets.enabled: false` | no hooks key |
 | `scheduler.watchAllPods: true` | list and watch of every Pod |
-| `scheduler.userPolicy` with a rule `namespace-defaults` | list and watch of every Namespace |
 | `lock.enabled: true` | list of every Pod |
 | `nodesets.enabled: true` | create and delete Pods where slurmd Pods are; NodeSets there |
 | any | a ClusterRole for Nodes, Roles for slurmd Pods, and Events in the namespace `default` |

@@ -19,7 +19,6 @@ Template = Callable[..., str]
 HEADER = "# Made by `python -m tools.manifests` from deploy/helm/sunk-sync. Do not edit.\n"
 ALL_PODS = "all-pods.yaml"
 LOCK = "lock.yaml"
-NAMESPACES = "namespaces.yaml"
 NODE_SETS = {
     "nodesets.yaml": "roles.yaml",
     "nodesets-crd.yaml": "crd.yaml",
@@ -38,15 +37,12 @@ def rendered(template: Template) -> Mapping[Path, str]:
     """Return the files with their texts, without the labels and annotations of Helm."""
     files = {DEPLOY / "manifests" / name: text for name, text in _by_file(template()).items()}
     wider = _by_file(template("--set", "scheduler.watchAllPods=true"))
-    rule = "scheduler.userPolicy.\\*.namespace-defaults=true"
-    with_namespaces = _by_file(template("--set", rule))
     with_lock = _by_file(template("--set", "lock.enabled=true"))
     with_node_sets = _by_file(template("--set", "nodesets.enabled=true"))
     return (
         files
         | {DEPLOY / "all-pods" / "roles.yaml": wider[ALL_PODS]}
         | {DEPLOY / "lock" / "roles.yaml": with_lock[LOCK]}
-        | {DEPLOY / "namespaces" / "roles.yaml": with_namespaces[NAMESPACES]}
         | {DEPLOY / "nodesets" / file: with_node_sets[name] for name, file in NODE_SETS.items()}
     )
 

@@ -8,7 +8,7 @@ from sunk_sync.cli.flags import ABOUT, About
 from sunk_sync.core.model.condition_kinds import CONDITIONS, ConditionKind, Meaning
 from sunk_sync.core.model.event_kinds import EVENTS
 from sunk_sync.core.model.job_description import SETTINGS, Form
-from sunk_sync.kube.rbac import ALL_NAMESPACES, ALL_PODS, LOCKED_PODS, PERMISSIONS
+from sunk_sync.kube.rbac import ALL_PODS, LOCKED_PODS, PERMISSIONS
 from sunk_sync.settings.model import flag_of, key_of, variable_of
 from sunk_sync.telemetry.log_events import LOG_EVENTS, LogEvent
 from sunk_sync.telemetry.metrics import SPECS
@@ -117,7 +117,7 @@ def annotations() -> Iterable[str]:
 def permissions() -> Iterable[str]:
     yield "| where | resource | verb | why | fails without it |"
     yield "|---|---|---|---|---|"
-    for one in (*PERMISSIONS, ALL_PODS, ALL_NAMESPACES):
+    for one in (*PERMISSIONS, ALL_PODS):
         for verb, why in one.verbs:
             claim = WITHOUT[one.where, one.spelled, verb]
             yield f"| {one.where} | `{one.spelled}` | {verb} | {_cell(why)} | {claim} |"

@@ -7,11 +7,11 @@ import anyio
 from sunk_sync.cli.findings import Finding, fail, ok, some_of, warn
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.client import KubeClient, ResourceAttributes
-from sunk_sync.kube.rbac import ALL_NAMESPACES, ALL_PODS, LOCKED_PODS, PERMISSIONS, Where
+from sunk_sync.kube.rbac import ALL_PODS, LOCKED_PODS, PERMISSIONS, Where
 from sunk_sync.kube.write.hooks_key import secret_name
 from sunk_sync.kube.write.lease import own_object_name
 from sunk_sync.service.hooks_key import needs_secret
-from sunk_sync.service.wiring import NODESETS, reads_namespaces
+from sunk_sync.service.wiring import NODESETS
 from sunk_sync.settings.model import Settings
 
 ROLES = "grant it, as the chart (rbac.create) and deploy/manifests/roles.yaml do"
@@ -39,8 +39,7 @@ def _wanted(settings: Settings, *, own: str) -> Iterator[ResourceAttributes]:
     }
     all_pods = (ALL_PODS,) if settings.watch_all_pods else ()
     locked_pods = (LOCKED_PODS,) if settings.lock else ()
-    all_namespaces = (ALL_NAMESPACES,) if reads_namespaces(settings) else ()
-    for permission in (*PERMISSIONS, *all_pods, *locked_pods, *all_namespaces):
+    for permission in (*PERMISSIONS, *all_pods, *locked_pods):
         if permission.component not in settings.components:
             continue
         names, namespaces = permission.names or ("",), _namespaces(permission.where, settings)

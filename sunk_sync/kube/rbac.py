@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from sunk_sync.core.model.facts import NAMESPACES, OTHER_PODS
+from sunk_sync.core.model.facts import OTHER_PODS
 from sunk_sync.core.model.node_set import GROUP
 from sunk_sync.kube.read.selection import COLLECTIONS
 from sunk_sync.kube.write.hooks_key import secret_name
@@ -112,8 +112,6 @@ _READING = {
 }
 ALL_PODS = _READING.pop(OTHER_PODS)
 """Optional: granted by deploy/all-pods."""
-ALL_NAMESPACES = _READING.pop(NAMESPACES)
-"""Optional, for rule namespace-defaults: granted by deploy/namespaces."""
 
 LOCKED_PODS = Permission(
     where="cluster",

@@ -15,11 +15,6 @@ from sunk_sync.settings.types import PolicyFile, read_user_policy
 CHECK_EVERY_S: Final = 2.0
 """The kubelet itself takes up to a minute to bring a changed ConfigMap to its mounts."""
 
-NEEDS_RESTART: Final = (
-    "rule namespace-defaults is new in it: restart sunk-sync, which reads Namespaces only if this"
-    " rule is in the file when it starts"
-)
-
 Stamp = tuple[int, ...]
 
 
@@ -37,7 +32,6 @@ class PolicyWatch:
     def __init__(self, file: PolicyFile, *, tell: Tell, journal: Journal) -> None:
         self._path = file.path
         self._applied = file.policy
-        self._reads_namespaces = file.policy.takes_defaults
         self._tell = tell
         self._journal = journal
         self._seen: Stamp | None = None
@@ -55,8 +49,6 @@ class PolicyWatch:
         if read is None:
             return
         self._seen, found = read
-        if isinstance(found, UserPolicy) and found.takes_defaults and not self._reads_namespaces:
-            found = NEEDS_RESTART
         self._journal.policy_wrong(found if isinstance(found, str) else "")
         if isinstance(found, UserPolicy) and found != self._applied:
             self._applied = found

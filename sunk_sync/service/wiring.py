@@ -408,7 +408,6 @@ def configuration_of(
         watch_namespaces=settings.watch_namespace,
         namespace_rules=settings.user_policy.policy if settings.user_policy else None,
         watch_all_pods=watches_all_pods(settings),
-        reads_namespaces=reads_namespaces(settings),
         node_sets=NODESETS in settings.components,
         kill_wait_s=settings.slurm_kill_wait_s or slurmctld.kill_wait_s or KILL_WAIT_S,
         settle_s=(slurmctld.message_timeout_s or MESSAGE_TIMEOUT_S) + SETTLE_MARGIN_S,
@@ -424,7 +423,6 @@ def selections_of(settings: Settings) -> Mapping[Source, Selection]:
         schedules="scheduler" in settings.components,
         watch_all_pods=watches_all_pods(settings),
         node_sets=NODESETS in settings.components,
-        namespace_defaults=reads_namespaces(settings),
     )
     read = {source: one for source, one in COLLECTIONS.items() if one.is_read(scope)}
     return {source: one.selection(scope) for source, one in read.items()}
@@ -439,9 +437,3 @@ def sources_of(settings: Settings) -> Sequence[Source]:
 def watches_all_pods(settings: Settings) -> bool:
     """Return whether to read Pods of other schedulers, which only the scheduler needs."""
     return settings.watch_all_pods and "scheduler" in settings.components
-
-
-def reads_namespaces(settings: Settings) -> bool:
-    """Return whether a rule needs Namespaces, which only the scheduler asks for."""
-    file = settings.user_policy
-    return file is not None and file.policy.takes_defaults and "scheduler" in settings.components

@@ -20,6 +20,7 @@ COMPONENTS_CALLED = ("scheduler", "nodesets")
 COMPONENTS_CHOSEN = ("syncer", "scheduler")
 """The default: component nodesets needs its custom resource."""
 REMOVED: Mapping[str, str] = {
+    "unsupported": "leave it out: every hard rule about other Pods is kept",
     "pending-jobs-interval": "set slurm-metrics-interval: one listing serves all metrics of jobs",
 }
 """Settings of earlier versions, by file key → what to do instead, for the error message."""
@@ -138,8 +139,6 @@ class Settings(BaseModel):
     priority_map: types.PriorityMap = _setting(_PODS, (), "unset")
     """PriorityClass → what Slurm is asked for:
     high=qos=urgent,low=partition=spare,first=priority=1000; an annotation wins"""
-    unsupported: Literal["ignore", "refuse"] = _setting(_PODS, "ignore")
-    """Pods with hard rules about other Pods that sunk-sync cannot keep"""
     refuse_static_cpu: types.Switch = _setting(_PODS, default=False)
     """refuse Pods of Guaranteed QoS with whole CPUs instead of warning"""
     placeholder: Literal["auto", Kind] = _setting(_PODS, "auto")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.kube.rbac import ALL_NAMESPACES, ALL_PODS, LOCKED_PODS, PERMISSIONS, Permission
+from sunk_sync.kube.rbac import ALL_PODS, LOCKED_PODS, PERMISSIONS, Permission
 from sunk_sync.kube.write.hooks_key import secret_name
 from tests.chart.helm import NAMESPACE, Helm, Object, of_kind
 from tests.chart.matrix import MATRIX
@@ -47,9 +47,6 @@ def wanted(values: Any) -> set[Grant]:
         and not (one.resource == "leases" and alone)
     ]
     needed += [ALL_PODS] if scheduler["watchAllPods"] else []
-    rules = scheduler.get("userPolicy", {}).values() if scheduler["enabled"] else ()
-    takes_defaults = any(isinstance(row, dict) and row.get("namespace-defaults") for row in rules)
-    needed += [ALL_NAMESPACES] if takes_defaults else []
     needed += [LOCKED_PODS] if values.get("lock", {}).get("enabled") else []
     cluster = values.get("clusterName", "slurm")
     return {

@@ -348,7 +348,7 @@ def a_namespace_names_another_default() -> None:
     rules = Rules(users=((1, 9),), namespace_defaults=True)
     policy = UserPolicy((("*", rules),))
     team = Namespace("ns", "u1", NamespaceDefaults(user="1"))
-    core = two_hosts(POD, team, namespace_rules=policy, reads_namespaces=True)
+    core = two_hosts(POD, team, namespace_rules=policy)
     assert core.workload_wants(POD, SubmitJob)
     core.see(Namespace("ns", "u1", NamespaceDefaults(user="99")))
     check(core)
@@ -407,7 +407,7 @@ GRAPH_EDGES: dict[str, Callable[[], None]] = {
         nodes_can_be_read_again
     ),
     "_namespace_changed:self.keys.mark_each("
-    "self._workload_edges.namespace_changed(row.name))": a_namespace_names_another_default,
+    "self._workload_edges.namespaces.changed(before, after))": a_namespace_names_another_default,
 }
 WORKLOAD_EDGES: dict[str, Callable[[], None]] = {
     "_keys_waiting_for:workload_key:1": a_pod_waits_until_a_node_is_ready,
@@ -416,7 +416,7 @@ WORKLOAD_EDGES: dict[str, Callable[[], None]] = {
     "keys_of_pods_on:workload_key:1": a_pods_node_becomes_a_slurm_node,
     "pods_listed:workload_key:1": a_listing_of_pods_settles_an_array,
     "_since_crowded:workload_key:1": the_last_job_that_waits_is_gone,
-    "namespace_changed:workload_key:1": a_namespace_names_another_default,
+    "_requests_changed:workload_key:1": a_namespace_names_another_default,
     "hosts_changed:workload_key:1": another_node_changes_its_zone,
     "_keys_named:workload_key:1": a_gangs_queue_position_changes,
 }

@@ -17,12 +17,15 @@ from sunk_sync.core.model.pod_spec import (
     Requirement,
     Spread,
 )
+from sunk_sync.core.model.user_policy import Namespace
 from tests.core.workload_history import WorkloadHistory
+from tests.core.workload_world import NAMESPACE
 from tests.core.world_changes import NODES
 from tests.kit.build import OFFER, SMALL
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "zone"
 WEB, DB = ((Requirement("app", "In", (app,)),) for app in ("web", "db"))
+IN_TEAM = (Requirement("team", "In", ("yes",)),)
 RULES = (
     PodRules(apart=(PodTerm(HOSTNAME, WEB),)),
     PodRules(apart=(PodTerm(ZONE, WEB),)),
@@ -30,6 +33,8 @@ RULES = (
     PodRules(beside=(PodTerm(ZONE, (Requirement("tier", "In", ("1",)),)),)),
     PodRules(spread=(Spread(ZONE, WEB),)),
     PodRules(ports=(HostPort(80),)),
+    PodRules(apart=(PodTerm(HOSTNAME, WEB, (), IN_TEAM),)),
+    PodRules(beside=(PodTerm(ZONE, WEB, (), IN_TEAM),)),
 )
 RULED = tuple(replace(SMALL, rules=rules) for rules in RULES)
 LABELS = tuple(
@@ -40,14 +45,18 @@ LABELS = tuple(
 OTHERS = tuple(
     OtherPod(namespace="ns", labels=labels, rules=rules)
     for labels in (*LABELS, (("app", "web"), ("unread", "1")))
-    for rules in (NO_RULES, NO_RULES, RULES[0], RULES[1], RULES[5])
+    for rules in (NO_RULES, NO_RULES, RULES[0], RULES[1], RULES[5], RULES[6])
 )
 """Pods of other schedulers; no Pod has a rule of affinity or spread here."""
 
 
 class RuledHistory(WorkloadHistory):
     def _kinds(self) -> tuple[Callable[[], None], ...]:
-        return (*super()._kinds(), self._change_others)
+        return (*super()._kinds(), self._change_others, self._change_namespace)
+
+    def _prepare(self) -> None:
+        self._change_namespace()
+        super()._prepare()
 
     def _start(self) -> None:
         super()._start()
@@ -61,6 +70,13 @@ class RuledHistory(WorkloadHistory):
         taken = self.world.others[node_name] = Taken(node_name, amounts, tuple(there.items()))
         self._note("others", taken)
         self._observe((taken,))
+
+    def _change_namespace(self) -> None:
+        """The namespace of the Pods joins the team, or leaves it."""
+        labels = (("team", "yes"),) if self.rng.random() < 0.6 else ()
+        row = Namespace(NAMESPACE, "u-ns", labels=labels)
+        self._note("namespace", row)
+        self.world.put_namespace(row)
 
     def _offer(self, number: str) -> Offer:
         labels = ((HOSTNAME, f"k{number}"), (ZONE, self.rng.choice("ab")))

@@ -142,11 +142,19 @@ class WorkloadSafety:
             for term in one.spec.rules.apart:
                 wanted = {(line.key, line.values[0]) for line in term.selector or ()}
                 same = self._domain(bind.node_name, term) == self._domain(other.node_name, term)
-                if wanted <= set(another.labels) and same and self._domain(bind.node_name, term):
+                reads = wanted <= set(another.labels) and self._selects(term, another.namespace)
+                if reads and same and self._domain(bind.node_name, term):
                     raise HistoryError(f"rules: {bind} beside {other}: {term}")
         ports = set(pod.spec.rules.ports) & set(other.spec.rules.ports)
         if ports and bind.node_name == other.node_name:
             raise HistoryError(f"rules: {bind} beside {other}: {ports}")
+
+    def _selects(self, term: PodTerm, namespace: str) -> bool:
+        """All Pods with rules are in one namespace."""
+        row = self._graph.sources.tables["namespaces"].get(namespace)
+        labels = set(row.labels) if row is not None else set()
+        wanted = {(line.key, line.values[0]) for line in term.namespace_selector or ()}
+        return wanted <= labels
 
     def _domain(self, node_name: str, term: PodTerm) -> str:
         row = self._graph.nodes.get(node_name)

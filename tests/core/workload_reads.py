@@ -111,7 +111,7 @@ def _check_neighbours(graph: Graph) -> None:
 def _others_of(neighbours: Neighbours) -> OtherKinds:
     """Count the Pods of other schedulers anew."""
     kept = neighbours._others
-    fresh = OtherKinds(watched=kept._watched)
+    fresh = OtherKinds(watched=kept._watched, namespaces=kept._namespaces)
     fresh.read(neighbours._placed.read if neighbours.active else None)
     for node_name, pods in kept._on.items():
         fresh.take(Taken(node_name, (), pods))

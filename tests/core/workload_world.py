@@ -39,6 +39,7 @@ from sunk_sync.core.model.facts import (
 )
 from sunk_sync.core.model.names import CANCELLED, DISRUPTION_CONDITION, JOB_ID, SCHEDULED_CONDITION
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
+from sunk_sync.core.model.user_policy import Namespace
 from tests.core.slurm_jobs import SlurmJobs
 from tests.core.world import World
 
@@ -57,6 +58,7 @@ class WorkloadWorld(World):
     def __init__(self, rng: random.Random) -> None:
         super().__init__(rng)
         self.workload: dict[str, Pod] = {}
+        self.namespaces: dict[str, Namespace] = {}
         self.jobs = SlurmJobs(rng, self.slurm_nodes)
         self.calls: dict[int, GateCall | StopCall] = {}
         self.faulty = True
@@ -76,6 +78,10 @@ class WorkloadWorld(World):
         self.workload[row.name] = row
         self._changed("pods", row)
 
+    def put_namespace(self, row: Namespace) -> None:
+        self.namespaces[row.name] = row
+        self._changed("namespaces", row)
+
     def drop_workload(self, name: str) -> None:
         self._changed("pods", self.workload.pop(name), gone=True)
 
@@ -92,6 +98,8 @@ class WorkloadWorld(World):
     def rows(self, source: Source) -> Iterable[Row]:
         if source == "pods":
             return self.workload.values()
+        if source == "namespaces":
+            return self.namespaces.values()
         if source == "jobs":
             return self.jobs.rows.values()
         return super().rows(source)

@@ -41,6 +41,7 @@ from sunk_sync.core.model.facts import (
 from sunk_sync.core.model.lock_actions import Lock, Unlock
 from sunk_sync.core.model.names import DRAIN, MANAGER_RETIRE
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused
+from sunk_sync.core.model.user_policy import Namespace
 from sunk_sync.core.model.volumes import VolumeRow
 from sunk_sync.slurm.write.precondition import Forbidden, NodeUpdate, plan
 from tests.kit.build import labels_of
@@ -48,6 +49,9 @@ from tests.kit.build import labels_of
 SEEN: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
 POLLED: tuple[Source, ...] = ("slurm_nodes", "jobs")
 """Sources of Slurm: they have no watch, and an answer counts from when it was asked for."""
+
+
+KubeRow = Node | SlurmdPod | Pod | Namespace | VolumeRow
 
 
 class World:
@@ -109,7 +113,11 @@ class World:
         self.hidden = hidden
 
     def _changed(
-        self, source: Source, row: Node | SlurmdPod | Pod | VolumeRow, *, gone: bool = False
+        self,
+        source: Source,
+        row: Node | SlurmdPod | Pod | Namespace | VolumeRow,
+        *,
+        gone: bool = False,
     ) -> None:
         """Count the change; the watch reports it if it works and the object is selected."""
         self.version += 1
@@ -129,7 +137,7 @@ class World:
             return self.nodes.values()
         if source == "slurm_nodes":
             return self.slurm_nodes.values()
-        return () if self.hidden else self.pods.values()
+        return self.pods.values() if source == "slurmd_pods" and not self.hidden else ()
 
     def start_listing(self, source: Source, *, whole: bool = True) -> None:
         """A listing is asked for; its answer is under way, whole or broken off in the middle."""

@@ -160,6 +160,7 @@ EXPRESSIONS: Json = {"matchExpressions": [{"key": "c", "operator": "Exists"}]}
 SELECTED = (Requirement("a", "In", ("1",)), Requirement("b", "In", ("2",)))
 EACH_NAMESPACE: Json = {"namespaceSelector": {}}
 LABELLED_NAMESPACES: Json = {"namespaceSelector": {"matchLabels": {"team": "x"}}}
+TEAM = (Requirement("team", "In", ("x",)),)
 SOFT_SPREAD, HARD_SPREAD = (
     {"whenUnsatisfiable": action, "topologyKey": "z", "maxSkew": 2, **LABELS}
     for action in ("ScheduleAnyway", "DoNotSchedule")
@@ -189,6 +190,14 @@ def required(**term: Any) -> Json:
         (
             {"affinity": {"podAntiAffinity": required(**LABELS, **EACH_NAMESPACE)}},
             PodRules(apart=(PodTerm("x", SELECTED, ("*",)),)),
+        ),
+        (
+            {"affinity": {"podAntiAffinity": required(**LABELS, **LABELLED_NAMESPACES)}},
+            PodRules(apart=(PodTerm("x", SELECTED, (), TEAM),)),
+        ),
+        (
+            {"affinity": {"podAffinity": required(namespaces=["t"], **LABELLED_NAMESPACES)}},
+            PodRules(beside=(PodTerm("x", None, ("t",), TEAM),)),
         ),
         (
             {"topologySpreadConstraints": [SOFT_SPREAD, HARD_SPREAD]},
@@ -221,33 +230,13 @@ def required(**term: Any) -> Json:
 )  # fmt: skip
 def test_rules_about_other_pods_are_read_P8(spec: Json, rules: PodRules) -> None:
     assert row(spec).spec.rules == rules
-    assert row(spec).spec.hard == ()
 
 
 def test_a_spread_with_its_revision_and_taints_is_read_P8() -> None:
     more = {"matchLabelKeys": ["pod-template-hash"], "nodeTaintsPolicy": "Honor"}
     given = row({"topologySpreadConstraints": [HARD_SPREAD | more]}).spec
-    assert not given.hard
     (spread,) = given.rules.spread
     assert (spread.match_keys, spread.honors_taints) == (("pod-template-hash",), True)
-
-
-@pytest.mark.parametrize(
-    ("spec", "hard"),
-    [
-        (
-            {"affinity": {"podAffinity": required(**LABELLED_NAMESPACES)}},
-            ("podAffinity with namespaceSelector",),
-        ),
-        (
-            {"affinity": {"podAntiAffinity": required(**LABELLED_NAMESPACES)}},
-            ("podAntiAffinity with namespaceSelector",),
-        ),
-    ],
-)
-def test_rules_that_sunk_sync_cannot_keep_are_named_P8(spec: Json, hard: tuple[str, ...]) -> None:
-    assert row(spec).spec.hard == hard
-    assert row(spec).spec.rules == NO_RULES
 
 
 def test_labels_are_read_sorted_P8() -> None:

@@ -37,14 +37,16 @@ def claim(spec: Json, **annotations: str) -> VolumeClaim:
 def test_a_claim_is_read_with_what_it_asks_for_P8() -> None:
     spec = {
         "storageClassName": "fast",
+        "volumeAttributesClassName": "gold",
         "accessModes": ["ReadWriteOnce"],
         "volumeMode": "Block",
         "resources": {"requests": {"storage": "1.5Gi"}},
         "selector": {"matchLabels": {"disk": "ssd"}},
     }
     assert claim(spec) == VolumeClaim(
-        namespace="ns", name="c", uid="u-c", storage_class="fast", modes=("ReadWriteOnce",),
-        block=True, size=3 << 29, selector=(Requirement("disk", "In", ("ssd",)),),
+        namespace="ns", name="c", uid="u-c", storage_class="fast", attributes_class="gold",
+        modes=("ReadWriteOnce",), block=True, size=3 << 29,
+        selector=(Requirement("disk", "In", ("ssd",)),),
     )  # fmt: skip
 
 
@@ -87,11 +89,13 @@ def test_a_volume_is_read_with_its_nodes_and_its_owner_P8() -> None:
     affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [line]}]}}
     spec = {
         "storageClassName": "local", "accessModes": ["ReadWriteOnce"], "nodeAffinity": affinity,
+        "volumeAttributesClassName": "gold",
         "capacity": {"storage": 10}, "claimRef": {"namespace": "ns", "name": "c", "uid": "u-c"},
     }  # fmt: skip
     got = seen(VOLUMES, named("PersistentVolume", "v", spec=spec, status={"phase": "Bound"}))
     assert got == Volume(
-        name="v", uid="u-v", storage_class="local", modes=("ReadWriteOnce",), size=10,
+        name="v", uid="u-v", storage_class="local", attributes_class="gold",
+        modes=("ReadWriteOnce",), size=10,
         terms=(Term((Requirement("kubernetes.io/hostname", "In", ("n1",)),)),),
         claim="ns/c", claim_uid="u-c",
     )  # fmt: skip

@@ -37,8 +37,8 @@ SUMMARY = """
 - **slurmctld is down:** `slurm: degraded`, "Unable to contact slurm controller". The log has
   `source lost`, and writes are `unsure`.
 - **slurmrestd is down:** `slurm: degraded`, "unreachable". The log has `source lost`.
-- **The API server is down:** three times `kubernetes: …: degraded`. The log has `source lost` for
-  `nodes`, `slurmd_pods` and `pods`.
+- **The API server is down:** four times `kubernetes: …: degraded`. The log has `source lost` for
+  `nodes`, `slurmd_pods`, `pods` and `namespaces`.
 - **The token expired:** `slurm: degraded`, "Protocol authentication error (1007)". The log has
   `slurm token read` with `left_seconds`.
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.real.conftest import for_each_slurm
 from tests.real.pod_bed import PodBed, qos_bed
-from tests.real.service import MANIFESTS, Service
+from tests.real.service import Service
 from tests.real.stage import PREFIX, prefixed, stays
 from tests.real.testbed.kube_objects import conditions
 
@@ -238,14 +238,11 @@ OWN_DEFAULTS = {"root": True, "users": "1001-1002", "accounts": "games", "namesp
 def naming(bed: PodBed, tmp_path: Path) -> Iterator[Tenancy]:
     """The namespace of the Pods may name its own defaults."""
     bed.set_gate(on=True)
-    roles = ("-k", MANIFESTS.parent / "namespaces")
-    bed.bed.kube.kubectl("apply", *roles)
     made = Tenancy(bed, tmp_path / "policy.json", OWN_DEFAULTS)
     with made.service:
         yield made
         annotate_namespace(bed, default_user=None, default_account=None)
         bed.clear()
-    bed.bed.kube.kubectl("delete", *roles)
 
 
 def annotate_namespace(bed: PodBed, **annotations: str | None) -> None:

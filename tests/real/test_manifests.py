@@ -48,7 +48,7 @@ DENIED = (
     ("create delete update", "nodes", ""),
     ("update", "nodes/status", ""),
     ("get create", "nodes/proxy", ""),
-    ("list get", "namespaces", ""),
+    ("get", "namespaces", ""),
     ("create", "events", "kube-system"),
     ("watch delete", "events", "slurm"),
     ("list", "events", "elsewhere"),

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from tests.real.conftest import with_settings
+from tests.real.service import NAMESPACE
 from tests.real.stage import Host, stays
 from tests.real.testbed.kube_objects import REQUIRED
 from tests.real.workloads import HOSTNAME, Load, PodStage, pod_term, with_port
 
-STAGE_HOSTS = 60
+STAGE_HOSTS = 61
 pytestmark = [
     pytest.mark.real,
     pytest.mark.usefixtures("scheduler"),
@@ -113,3 +114,18 @@ def test_each_revision_is_spread_for_itself_P8(pods: PodStage) -> None:
     until_bound(loads, "of a new revision")
     sides = {host.name: side for host, side in zip(hosts, "aabb", strict=True)}
     assert Counter(sides[load.node] for load in loads) == {"a": 1, "b": 1}
+
+
+def test_a_rule_follows_the_labels_of_namespaces_P8(pods: PodStage) -> None:
+    (host,) = pods.pool("team", 1)
+    term = {**pod_term("web", HOSTNAME), "namespaceSelector": {"matchLabels": {"test/team": "x"}}}
+    alone = {"affinity": {"podAntiAffinity": {REQUIRED: [term]}}}
+    pods.bed.kube.kubectl("label", "namespace", NAMESPACE, "test/team=x")
+    first, *_ = replicas(pods, 1, pool="team", **alone)
+    first.until_bound()
+    (second,) = replicas(pods, 1, pool="team")
+    second.until(lambda: "didn't satisfy existing pods anti-affinity rules" in second.message)
+    assert stays(lambda: not second.jobs)
+    pods.bed.kube.kubectl("label", "namespace", NAMESPACE, "test/team-")
+    second.until_bound()
+    assert second.node == first.node == host.name

@@ -26,16 +26,9 @@ pytestmark = [pytest.mark.real, pytest.mark.usefixtures("scheduler")]
 at_once = with_settings(gate="on")
 """With allocations, which do not wait for slurmctld's tick."""
 STRICT = {
-    "unsupported": "refuse",
     "refuse_static_cpu": "true",
     "priority_map": "urgent=partition=high,weighty=priority=4711",
 }
-RULE = {
-    "topologyKey": "kubernetes.io/hostname",
-    "labelSelector": {"matchLabels": {"a": "b"}},
-    "namespaceSelector": {"matchLabels": {"team": "x"}},
-}
-AFFINITY = {"podAntiAffinity": {REQUIRED: [RULE]}}
 
 
 def pinned(**resources: str) -> list[dict[str, Any]]:
@@ -237,14 +230,12 @@ def test_watch_all_pods_keeps_rules_between_our_pods_and_those_of_others_P8(
     pods.bed.kube.kubectl("delete", "-k", MANIFESTS.parent / "all-pods")
 
 
-def test_rules_that_sunk_sync_cannot_keep_give_a_warning_P8_P27(pods: PodStage, host: Host) -> None:
-    containers = pinned(cpu="2", memory="1Gi")
-    load, blocker = pods.waiting(host, affinity=AFFINITY, containers=containers)
-    load.until(lambda: load.events_of("UnsupportedRule") and load.events_of("StaticCPU"))
+def test_a_pod_for_pinned_cpus_gives_one_warning_P27(pods: PodStage, host: Host) -> None:
+    load, blocker = pods.waiting(host, containers=pinned(cpu="2", memory="1Gi"))
+    load.until(lambda: load.events_of("StaticCPU"))
     pods.scancel(blocker)
     load.until_bound()
-    assert "podAntiAffinity" in load.events_of("UnsupportedRule")[0]
-    assert len(load.events_of("UnsupportedRule")) == len(load.events_of("StaticCPU")) == 1
+    assert len(load.events_of("StaticCPU")) == 1
 
 
 def test_a_refused_pod_is_submitted_again_only_after_a_change_P10(
@@ -312,11 +303,10 @@ def test_deleting_an_unbound_pod_ends_its_job_P13(pods: PodStage, host: Host) ->
 
 
 @with_settings(**STRICT)
-def test_strict_settings_refuse_and_map_P8_P9_P27(pods: PodStage) -> None:
+def test_strict_settings_refuse_and_map_P9_P27(pods: PodStage) -> None:
     for name in ("urgent", "weighty"):
         body = {"metadata": {"name": name}, "value": 10}
         pods.bed.kube.rest.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", body)
-    spread = pods.load(affinity=AFFINITY)
     static = pods.load(containers=pinned(cpu="2", memory="1Gi"))
     urgent = pods.load(pods.take(), priorityClassName="urgent")
     weighty = pods.load(pods.take(), priorityClassName="weighty")
@@ -326,10 +316,8 @@ def test_strict_settings_refuse_and_map_P8_P9_P27(pods: PodStage) -> None:
     assert urgent.job["partition"] == "high"
     assert weighty.job["priority"]["number"] == 4711
     assert wins.job["partition"] == "low"
-    for load in (spread, static):
-        load.until(lambda load=load: load.events_of("InvalidPod"))
-        assert not load.jobs
-    assert "podAntiAffinity" in spread.message
+    static.until(lambda: static.events_of("InvalidPod"))
+    assert not static.jobs
 
 
 def taint(host: Host) -> None:

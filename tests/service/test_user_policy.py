@@ -9,7 +9,7 @@ from structlog.testing import LogCapture
 
 from sunk_sync.core.model.facts import PolicyRead
 from sunk_sync.core.model.user_policy import UserPolicy
-from sunk_sync.service.user_policy import CHECK_EVERY_S, NEEDS_RESTART, PolicyWatch
+from sunk_sync.service.user_policy import CHECK_EVERY_S, PolicyWatch
 from sunk_sync.settings.types import PolicyFile, read_user_policy
 from sunk_sync.settings.yaml_file import FILE_BYTES_MAX
 from sunk_sync.telemetry.alarms import AlarmGauges
@@ -108,28 +108,6 @@ async def test_a_wrong_version_changes_nothing_and_is_logged_once_P5(
         "the file of --user-policy is right again", "user policy applies",
     ]  # fmt: skip
     assert watched.figures[GAUGE] == 0
-
-
-OWN_DEFAULTS = "team: {users: 1-9, namespace-defaults: true}\n"
-
-
-async def test_the_first_rule_about_namespaces_needs_a_restart_P5(watched: Watched) -> None:
-    """Namespaces are watched from the start of the process, or not at all."""
-    watched.put(OWN_DEFAULTS)
-    await watched.watch.check()
-    assert watched.policies == []
-    (line,) = watched.lines.entries
-    assert line["why"] == NEEDS_RESTART
-    assert watched.figures[GAUGE] == 1
-
-
-async def test_with_such_a_rule_from_the_start_the_file_may_change_P5(tmp_path: Path) -> None:
-    watched = Watched(tmp_path, OWN_DEFAULTS)
-    watched.put(OWN_DEFAULTS.replace("1-9", "1-19"))
-    await watched.watch.check()
-    watched.put(FIRST)
-    await watched.watch.check()
-    assert len(watched.policies) == 2
 
 
 async def test_a_missing_file_changes_nothing_and_may_return_P5(watched: Watched) -> None:

@@ -22,7 +22,7 @@ CONTRACT = """
     health-probe-bind-address hooks-api-bind-address hooks-url hooks-key-file gate dry-run
     leader-elect leader-elect-lease-duration log-level log-format not-ready-grace
     node-not-ready-grace max-drains-per-minute
-    cordon-on-slurm-drain termination-offset user-policy gpu-types gres-map unsupported
+    cordon-on-slurm-drain termination-offset user-policy gpu-types gres-map
     priority-map resubmit-cancelled refuse-static-cpu watch-all-pods node-overhead lost-job
     max-pod-ends-per-minute placeholder lock lock-wait lock-late lock-linger
 """
@@ -217,7 +217,6 @@ def test_all_mistakes_of_all_sources_are_reported_at_once(file: Path) -> None:
         ("priority-map", "high=priority=4294967294", "PRIORITYCLASS=priority=NUMBER"),
         ("priority-map", "high=qos", "PRIORITYCLASS=qos=NAME"),
         ("priority-map", "high=qos=a,high=qos=b", "high=qos stands there twice"),
-        ("unsupported", "warn", "'ignore' or 'refuse'"),
         ("termination-offset", "soon", "30s, 1m30s"),
     ],
 )

@@ -23,6 +23,7 @@ from sunk_sync.core.graph.volume_edges import VolumeEdges
 from sunk_sync.core.model.calls import CallEnded, GateCall, LockCall, StopCall
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
+    NAMESPACES,
     VOLUME_SOURCES,
     BindTried,
     Confirmed,
@@ -305,8 +306,7 @@ class Graph:
         self.sources.refresh()
         after = (table.listed, table.live, table.blind)
         if before[::2] != after[::2]:
-            if one.source in VOLUME_SOURCES:
-                self._volume_edges.listed()
+            self._listing_known(one.source)
             self.keys.mark_all()
         elif one.source == "nodes" and table.live != before[1]:
             self.keys.mark_each(self._workload_edges.nodes_liveness_changed())
@@ -314,6 +314,13 @@ class Graph:
             self._listed(one.source)
         if self.doubts.listed(one.source, begun_s=table.listed_s):
             self.keys.mark(CLUSTER)
+
+    def _listing_known(self, source: Source) -> None:
+        """A source is listed for the first time, or cannot be read any more."""
+        if source in VOLUME_SOURCES:
+            self._volume_edges.listed()
+        elif source == NAMESPACES:
+            self._workload_edges.namespaces.listed()
 
     def _listed(self, source: Source) -> None:
         """The absences of a source are known after a complete listing."""
@@ -418,9 +425,8 @@ class Graph:
     def _namespace_changed(
         self, before: Namespace | None, after: Namespace | None, *_: object
     ) -> None:
-        row = after or before
-        if row is not None and self.sources.tables["namespaces"].listed:
-            self.keys.mark_each(self._workload_edges.namespace_changed(row.name))
+        if self.sources.tables["namespaces"].listed:
+            self.keys.mark_each(self._workload_edges.namespaces.changed(before, after))
 
     def _job_changed(self, before: Job | None, after: Job | None, now: float, *_: object) -> None:
         self.keys.mark_each(self._workload_edges.job_changed(before, after, now=now))

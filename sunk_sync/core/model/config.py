@@ -37,14 +37,10 @@ class Configuration(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True
     termination_offset_s: float = 5.0
     namespace_rules: UserPolicy | None = None
     """What the Pods of each namespace may ask; None: anything (P5)."""
-    reads_namespaces: bool = False
-    """Annotations of Namespaces are read, because rules need them (P5)."""
     gpu_types: tuple[tuple[str, str], ...] = ()
     """Value of a Node's label, type of GPU in Slurm (P6)."""
     gres_map: tuple[tuple[str, str], ...] = ()
     """Extended resource (or `prefix/*`), GRES in Slurm or `-` (P6)."""
-    unsupported: Literal["ignore", "refuse"] = "ignore"
-    """How to treat Pods with hard rules that sunk-sync cannot keep (P8)."""
     priority_map: tuple[tuple[str, str, str | int], ...] = ()
     """PriorityClass; qos, partition or priority; its value (P9)."""
     refuse_static_cpu: bool = False

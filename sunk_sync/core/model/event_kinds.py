@@ -100,14 +100,6 @@ EVENT_BOUND_ELSEWHERE: Final = EventKind(
     repeats="never",
     text="Somebody else bound the Pod. sunk-sync ends its job.",
 )
-EVENT_UNSUPPORTED: Final = EventKind(
-    reason="UnsupportedRule",
-    type="Warning",
-    action="Submitting",
-    on="Pod",
-    repeats="never",
-    text="sunk-sync cannot keep a hard rule of the Pod, such as one with a namespaceSelector.",
-)
 EVENT_STATIC_CPU: Final = EventKind(
     reason="StaticCPU",
     type="Warning",

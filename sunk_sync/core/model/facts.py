@@ -21,7 +21,7 @@ from sunk_sync.core.model.user_policy import Namespace, UserPolicy
 from sunk_sync.core.model.volumes import ProvisionerSaid, Volume, VolumeClaim, VolumeRow
 
 Source = Literal[
-    "nodes", "slurmd_pods", "pods", "slurm_nodes", "jobs", "other_pods", "node_sets", "namespaces",
+    "nodes", "slurmd_pods", "pods", "namespaces", "slurm_nodes", "jobs", "other_pods", "node_sets",
     "volume_claims", "volumes", "storage_classes", "csi_nodes", "csi_drivers", "storage_capacities"
 ]  # fmt: skip
 OTHER_PODS: Source = "other_pods"
@@ -29,17 +29,17 @@ OTHER_PODS: Source = "other_pods"
 NODE_SETS: Source = "node_sets"
 """Read only by component nodesets."""
 NAMESPACES: Source = "namespaces"
-"""Read only if a rule of --user-policy needs their annotations."""
+"""Their defaults for Pods (P5), and their labels for rules about other Pods (P8)."""
 VOLUME_SOURCES: tuple[Source, ...] = (
     "volume_claims", "volumes", "storage_classes", "csi_nodes", "csi_drivers", "storage_capacities"
 )  # fmt: skip
 """Read from the moment when a workload Pod has a claim."""
-OPTIONAL: tuple[Source, ...] = (OTHER_PODS, NODE_SETS, NAMESPACES, *VOLUME_SOURCES)
+OPTIONAL: tuple[Source, ...] = (OTHER_PODS, NODE_SETS, *VOLUME_SOURCES)
 SOURCES: tuple[Source, ...] = tuple(one for one in get_args(Source) if one not in OPTIONAL)
 SLURM_SOURCES: tuple[Source, ...] = ("slurm_nodes", "jobs")
 NEEDED: tuple[Source, ...] = ("nodes", "slurmd_pods", "slurm_nodes")
 """sunk-sync writes nothing until these are listed."""
-WORKLOADS_NEED: tuple[Source, ...] = ("pods", "jobs")
+WORKLOADS_NEED: tuple[Source, ...] = ("pods", "jobs", NAMESPACES)
 """sunk-sync writes nothing for a workload until these are listed, too."""
 
 Kind = Literal["Node", "Pod", "Namespace", "NodeSet", "PersistentVolumeClaim", "PersistentVolume"]

@@ -64,7 +64,9 @@ class PodTerm(Struct, frozen=True, gc=False):
     selector: tuple[Requirement, ...] | None = None
     """Labels of Pods; None matches no Pod, an empty one each Pod."""
     namespaces: tuple[str, ...] = ()
-    """Empty: the Pod's own; `*`: all."""
+    """Beside those of the selector; `*`: all. Empty without a selector: the Pod's own."""
+    namespace_selector: tuple[Requirement, ...] | None = None
+    """Labels of Namespaces; None: no selector."""
 
 
 class Spread(Struct, frozen=True, gc=False):
@@ -107,8 +109,6 @@ class PodSpec(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
     grace_s: int = 30
     priority_class: str = ""
     rules: PodRules = NO_RULES
-    hard: tuple[str, ...] = ()
-    """Hard rules that sunk-sync cannot keep (P8), such as a namespaceSelector."""
     device_claims: bool = False
     """It has resourceClaims."""
     daemon: bool = False

@@ -58,21 +58,18 @@ NO_DEFAULTS: Final = NamespaceDefaults()
 
 
 class Namespace(Struct, frozen=True, gc=False):
-    """A namespace and the defaults that it names (P5). Source: watch of Namespaces."""
+    """A namespace, the defaults that it names (P5), and its labels. Source: watch of Namespaces."""
 
     name: str
     uid: str
-    defaults: NamespaceDefaults
+    defaults: NamespaceDefaults = NO_DEFAULTS
+    labels: tuple[tuple[str, str], ...] = ()
+    """All of them, sorted."""
 
 
 class UserPolicy(Struct, frozen=True, gc=False, cache_hash=True):
     namespaces: tuple[tuple[str, Rules], ...] = ()
     """Each namespace, or `*`, and its rules; sorted."""
-
-    @property
-    def takes_defaults(self) -> bool:
-        """Whether some rule needs the annotations of Namespaces."""
-        return any(rules.namespace_defaults for _, rules in self.namespaces)
 
 
 Asked = Mapping[str, str | int]

@@ -17,6 +17,8 @@ class VolumeClaim(Struct, frozen=True, kw_only=True, gc=False):
     name: str
     uid: str
     storage_class: str = ""
+    attributes_class: str = ""
+    """VolumeAttributesClass; empty: none."""
     volume: str = ""
     """Name of its volume, or of the volume that it asks for."""
     bound: bool = False
@@ -41,6 +43,7 @@ class Volume(Struct, frozen=True, kw_only=True, gc=False):
     name: str
     uid: str
     storage_class: str = ""
+    attributes_class: str = ""
     modes: tuple[str, ...] = ()
     block: bool = False
     size: int = 0

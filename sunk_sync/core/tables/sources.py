@@ -4,7 +4,6 @@ from typing import Any
 
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
-    NAMESPACES,
     NEEDED,
     NODE_SETS,
     OPTIONAL,
@@ -24,7 +23,6 @@ class Sources:
         chosen = {
             OTHER_PODS: configuration.watch_all_pods,
             NODE_SETS: configuration.node_sets,
-            NAMESPACES: configuration.reads_namespaces,
         }
         self.optional = tuple([source for source, is_read in chosen.items() if is_read])
         """Optional sources that the settings ask for."""

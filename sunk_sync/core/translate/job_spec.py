@@ -167,11 +167,6 @@ def static_cpu_warning(pods: Sequence[Pod]) -> str:
     return _STATIC_CPU if any(pod.spec.static_cpu for pod in pods) else ""
 
 
-def unsupported(pods: Sequence[Pod]) -> tuple[str, ...]:
-    """Return the hard rules of these Pods that sunk-sync cannot keep, sorted (P8)."""
-    return tuple(sorted({rule for pod in pods for rule in pod.spec.hard}))
-
-
 _DAEMON: Final = "a Pod of a DaemonSet gets no Slurm job: leave schedulerName out of its template"
 _STATIC_CPU: Final = (
     "Guaranteed QoS with whole CPUs: a kubelet with the static CPU policy pins CPUs that Slurm "
@@ -236,8 +231,6 @@ def _of_rules(pod: Pod, configuration: Configuration) -> Iterable[str]:
         yield "resourceClaims are not supported"
     if pod.spec.daemon:
         yield _DAEMON
-    if pod.spec.hard and configuration.unsupported == "refuse":
-        yield f"sunk-sync cannot keep {', '.join(pod.spec.hard)}"
     if pod.spec.static_cpu and configuration.refuse_static_cpu:
         yield _STATIC_CPU
 

@@ -5,6 +5,7 @@ A rule becomes fences: domains of Nodes that are closed, or the only open ones.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -32,6 +33,7 @@ BESIDE = "node(s) didn't match pod affinity rules"
 PORTS = "node(s) didn't have free ports for the requested pod ports"
 SPREAD = "node(s) didn't match pod topology spread constraints"
 ALL_NAMESPACES = "*"
+RULES_KEPT = 256
 NO_DOMAIN: frozenset[str | None] = frozenset((None,))
 
 
@@ -41,6 +43,8 @@ class Kind(Struct, frozen=True, gc=False, cache_hash=True):
     namespace: str
     labels: Labels
     """Only labels that some selector reads."""
+    namespace_labels: Labels
+    """Those of its Namespace, likewise."""
     spec: PodSpec
     settings: tuple[tuple[str, str], ...] = ()
     """Annotations for the job: Slurm may refuse a job for them."""
@@ -56,12 +60,39 @@ Standing = Mapping[Kind, Counter[str]]
 """Kind → Node name → number of its Pods there."""
 
 
-def keys_read(rules: PodRules) -> set[str]:
-    """Return the labels of Pods that these rules read."""
-    terms: tuple[Rule, ...] = (*rules.apart, *rules.beside, *rules.spread)
-    selectors = [term.selector or () for term in terms]
-    keys = {line.key for selector in selectors for line in selector}
-    return keys.union(*(spread.match_keys for spread in rules.spread))
+class LabelsRead(Struct, frozen=True, gc=False):
+    """Labels that selectors of rules read."""
+
+    of_pods: frozenset[str] = frozenset()
+    of_namespaces: frozenset[str] = frozenset()
+
+    def joined(self, other: "LabelsRead") -> "LabelsRead":
+        if other.of_pods <= self.of_pods and other.of_namespaces <= self.of_namespaces:
+            return self
+        return LabelsRead(self.of_pods | other.of_pods, self.of_namespaces | other.of_namespaces)
+
+
+NOTHING_READ = LabelsRead()
+
+
+@lru_cache(RULES_KEPT)
+def labels_read(rules: PodRules) -> LabelsRead:
+    """Return the labels of Pods and of Namespaces that these rules read."""
+    between = (*rules.apart, *rules.beside)
+    terms: tuple[Rule, ...] = (*between, *rules.spread)
+    of_pods = _keys(term.selector for term in terms)
+    match_keys = [key for spread in rules.spread for key in spread.match_keys]
+    of_namespaces = _keys(term.namespace_selector for term in between)
+    return LabelsRead(of_pods.union(match_keys), of_namespaces)
+
+
+def _keys(selectors: Iterable[Selector | None]) -> frozenset[str]:
+    return frozenset(line.key for selector in selectors for line in selector or ())
+
+
+def only(labels: Labels, read: frozenset[str]) -> Labels:
+    """Return the labels that are read."""
+    return tuple([pair for pair in labels if pair[0] in read])
 
 
 def mind_each_other(one: Kind, other: Kind) -> bool:
@@ -86,12 +117,19 @@ def waits_for(one: Kind, other: Kind) -> bool:
 
 def matches(rule: Rule, kind: Kind, *, owner: Kind) -> bool:
     """Return whether the rule of a Pod of kind `owner` reads Pods of this kind."""
-    spaces = (rule.namespaces if isinstance(rule, PodTerm) else ()) or (owner.namespace,)
-    if kind.namespace not in spaces and ALL_NAMESPACES not in spaces:
-        return False
-    if isinstance(rule, Spread) and not _counts(rule, kind, owner=owner):
-        return False
-    return rule.selector is not None and selects(rule.selector, kind.labels)
+    if isinstance(rule, Spread):
+        concerns = kind.namespace == owner.namespace and _counts(rule, kind, owner=owner)
+    else:
+        concerns = _reads_namespace_of(kind, rule, owner=owner)
+    return concerns and rule.selector is not None and selects(rule.selector, kind.labels)
+
+
+def _reads_namespace_of(kind: Kind, term: PodTerm, *, owner: Kind) -> bool:
+    if kind.namespace in term.namespaces or ALL_NAMESPACES in term.namespaces:
+        return True
+    if term.namespace_selector is None:
+        return not term.namespaces and kind.namespace == owner.namespace
+    return selects(term.namespace_selector, kind.namespace_labels)
 
 
 def _counts(rule: Spread, kind: Kind, *, owner: Kind) -> bool:

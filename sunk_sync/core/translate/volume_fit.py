@@ -34,11 +34,15 @@ def can_take(claim: VolumeClaim, volume: Volume) -> bool:
     """Whether a free volume has what the claim asks for; its Nodes do not count."""
     if volume.claim or volume.terminating or not volume.available:
         return False
-    if (volume.block, volume.storage_class) != (claim.block, claim.storage_class):
+    if _forms(volume) != _forms(claim):
         return False
     if volume.size < claim.size or not set(claim.modes).issubset(volume.modes):
         return False
     return selects(claim.selector, volume.labels)
+
+
+def _forms(one: Volume | VolumeClaim) -> tuple[bool, str, str]:
+    return one.block, one.storage_class, one.attributes_class
 
 
 def choose(volumes: Iterable[Volume], node: Node, *, taken: Collection[str] = ()) -> Volume | None:

@@ -26,7 +26,6 @@ from sunk_sync.core.model.keys import (
     workload_key_of,
 )
 from sunk_sync.core.model.pod_spec import Gang
-from sunk_sync.core.model.user_policy import UserPolicy
 from sunk_sync.core.model.volumes import ProvisionerSaid
 from sunk_sync.core.tables.last_seen import node_place
 from sunk_sync.core.translate.job_states import has_passed_prolog, is_live, is_waiting
@@ -41,6 +40,7 @@ from sunk_sync.core.workloads.changes import (
 )
 from sunk_sync.core.workloads.listed_jobs import ListedJobs
 from sunk_sync.core.workloads.members import could_have_job
+from sunk_sync.core.workloads.namespace_edges import NamespaceEdges
 from sunk_sync.core.workloads.snapshot import NO_PODS, WorkloadSnapshots, uid_in
 from sunk_sync.core.workloads.watchlists import keep
 from sunk_sync.core.workloads.workloads import Workloads
@@ -67,6 +67,7 @@ class WorkloadEdges:
         self._snapshots = snapshots
         self._neighbours, self._volumes = workloads.neighbours, workloads.volumes
         self._listed_jobs = ListedJobs(workloads)
+        self.namespaces = NamespaceEdges(workloads)
 
     def pod_changed(
         self, before: Pod | None, after: Pod | None, *, now: float, deleted: bool = False
@@ -252,23 +253,9 @@ class WorkloadEdges:
             case ProvisionerSaid():
                 return set(map(workload_key, self._volumes.provisioner_said(word)))
             case PolicyRead() if word.policy != self._all.configuration.namespace_rules:
-                return self._policy_changed(word.policy)
+                return self.namespaces.policy_changed(word.policy)
             case _:
                 return set()
-
-    def _policy_changed(self, policy: UserPolicy) -> set[Key]:
-        """Other rules apply: check every request again, also one that Slurm refused (P5)."""
-        self._all.apply_rules(policy)
-        self._memory.refusals.clear()
-        self._neighbours.rebuild()
-        return set(map(workload_key, (*self._index.pods, *self._index.orphans)))
-
-    def namespace_changed(self, name: str) -> set[Key]:
-        """The Namespace names other defaults: check the requests of its Pods again (P5)."""
-        pods = self._index.pods.items()
-        keys = [key for key, of in pods if any(pod.namespace == name for pod in of.values())]
-        self._memory.forget_refusals(keys)
-        return set(map(workload_key, keys)) | self._placed_again(keys)
 
     def _taken_changed(self, word: Taken) -> set[Key]:
         """Pods of other schedulers changed on a Node; their amounts matter only on a host."""

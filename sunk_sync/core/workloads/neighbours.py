@@ -5,7 +5,7 @@ It follows from the rows alone. Nothing is kept while no Pod has such a rule.
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sunk_sync.core.model.facts import Node, Pod, Taken
 from sunk_sync.core.model.pod_spec import NO_RULES
@@ -14,8 +14,9 @@ from sunk_sync.core.translate.fences import Fences
 from sunk_sync.core.translate.node_fit import label_of
 from sunk_sync.core.translate.pod_rules import (
     Kind,
+    LabelsRead,
     fences_of,
-    keys_read,
+    labels_read,
     mind_each_other,
     waits_for,
 )
@@ -53,6 +54,11 @@ class Neighbours:
         """Whether some Pod has a rule."""
         return bool(self._ruled) or self._others.keep_away
 
+    @property
+    def reads_namespaces(self) -> bool:
+        """Whether some rule selects Namespaces by their labels."""
+        return bool(self._placed.read.of_namespaces)
+
     def pod_changed(
         self, before: Pod | None, after: Pod | None, *, keys: Iterable[str]
     ) -> set[str]:
@@ -65,7 +71,7 @@ class Neighbours:
         if not self.active:
             return set()
         read = self._placed.read
-        read = read if after is None else read | keys_read(after.spec.rules)
+        read = read if after is None else read.joined(labels_read(after.spec.rules))
         if read != self._placed.read or not self._places:
             self._read_anew(read)
             places = [place for key in keys for place in self._places.get(key, ())]
@@ -87,7 +93,7 @@ class Neighbours:
         """Pods of other schedulers changed on a Node; return the workloads that this concerns."""
         was_active = self.active
         kinds = self._others.take(taken)
-        read = self._placed.read.union(self._others.labels_read())
+        read = self._placed.read.joined(self._others.labels_read())
         if was_active and self.active and read == self._placed.read:
             return {key for kind in kinds for key in self._other_changed(kind)}
         concerned = self._kept_away()
@@ -115,7 +121,7 @@ class Neighbours:
         self._places.clear()
         self._lines.clear()
 
-    def _read_anew(self, read: frozenset[str]) -> None:
+    def _read_anew(self, read: LabelsRead) -> None:
         """Compare all Pods by these labels: one counts that did not before, or the first rule."""
         self._placed.read = read
         self._others.read(read)
@@ -123,6 +129,17 @@ class Neighbours:
         for kind in self._others.nodes:
             self._new_line(kind)
         self.rebuild()
+
+    def namespaces_changed(self, labels: Collection[str]) -> bool:
+        """These labels of Namespaces changed; return whether rules read one of them."""
+        if self._placed.read.of_namespaces.isdisjoint(labels):
+            return False
+        self._read_anew(self._placed.read)
+        return True
+
+    def namespaces_listed(self) -> None:
+        """All Namespaces are known now."""
+        self.namespaces_changed(self._placed.read.of_namespaces)
 
     def rebuild(self) -> None:
         """Read every workload again: volumes, rules of Namespaces or a Node changed."""

@@ -5,23 +5,33 @@ Nodes have many such Pods, so they are counted by kind only while some rule read
 
 from collections import Counter
 from collections.abc import Collection
+from functools import reduce
 
 from sunk_sync.core.model.facts import Taken
 from sunk_sync.core.model.pod_spec import OtherPod, PodSpec
-from sunk_sync.core.translate.pod_rules import ALL_NAMESPACES, Kind, keys_read
+from sunk_sync.core.translate.pod_rules import (
+    ALL_NAMESPACES,
+    NOTHING_READ,
+    Kind,
+    LabelsRead,
+    labels_read,
+    only,
+)
+from sunk_sync.core.workloads.namespaces import Namespaces
 
 
 class OtherKinds:
-    def __init__(self, *, watched: Collection[str]) -> None:
+    def __init__(self, *, watched: Collection[str], namespaces: Namespaces) -> None:
+        self._namespaces = namespaces
         self._watched = frozenset(watched)
         """Namespaces of the Pods that sunk-sync schedules; `*`: all."""
         self._on: dict[str, tuple[tuple[OtherPod, int], ...]] = {}
         """Node → its Pods of other schedulers, and their numbers."""
         self._apart: Counter[OtherPod] = Counter()
         """Those with a rule that can keep a Pod of sunk-sync away."""
-        self._labels: Counter[str] = Counter()
-        """Label → number of these kinds whose rules read it."""
-        self._read: frozenset[str] | None = None
+        self._labels: Counter[LabelsRead] = Counter()
+        """What their rules read → number of these kinds."""
+        self._read: LabelsRead | None = None
         """Labels that count; None: no Pod has a rule."""
         self.nodes: dict[Kind, Counter[str]] = {}
         """Kind → Node → number of its Pods there."""
@@ -31,14 +41,12 @@ class OtherKinds:
         """Whether some Pod can keep a Pod of sunk-sync away by its own rule."""
         return bool(self._apart)
 
-    def labels_read(self) -> Collection[str]:
+    def labels_read(self) -> LabelsRead:
         """Return the labels that their rules read."""
-        return self._labels.keys()
+        return reduce(LabelsRead.joined, self._labels, NOTHING_READ)
 
-    def read(self, labels: frozenset[str] | None) -> None:
-        """Count by these labels from now on; None: count nothing."""
-        if labels == self._read:
-            return
+    def read(self, labels: LabelsRead | None) -> None:
+        """Count anew, by these labels from now on; None: count nothing."""
         self._read = labels
         self.nodes = {}
         if labels is None:
@@ -68,15 +76,18 @@ class OtherKinds:
 
     def _note_rule(self, pod: OtherPod, count: int) -> None:
         if pod not in self._apart:
-            self._labels.update(keys_read(pod.rules))
+            self._labels[labels_read(pod.rules)] += 1
         self._apart[pod] += count
         if not self._apart[pod]:
             del self._apart[pod]
-            self._labels -= Counter(keys_read(pod.rules))
+            self._labels -= Counter((labels_read(pod.rules),))
 
     def _can_keep_away(self, pod: OtherPod) -> bool:
         """Whether a term of its anti-affinity reads a namespace of sunk-sync's Pods."""
-        spaces = {one for term in pod.rules.apart for one in term.namespaces or (pod.namespace,)}
+        apart = pod.rules.apart
+        if any(term.namespace_selector is not None for term in apart):
+            return True
+        spaces = {one for term in apart for one in term.namespaces or (pod.namespace,)}
         everywhere = ALL_NAMESPACES in spaces | self._watched
         return bool(spaces) and (everywhere or not spaces.isdisjoint(self._watched))
 
@@ -86,7 +97,12 @@ class OtherKinds:
         if not nodes[node_name]:
             del nodes[node_name]
 
-    def _kind(self, pod: OtherPod, read: frozenset[str]) -> Kind:
-        labels = tuple([pair for pair in pod.labels if pair[0] in read])
-        spec = PodSpec(rules=pod.rules)
-        return Kind(pod.namespace, labels, spec, leaving=pod.terminating, other=True)
+    def _kind(self, pod: OtherPod, read: LabelsRead) -> Kind:
+        return Kind(
+            pod.namespace,
+            only(pod.labels, read.of_pods),
+            self._namespaces.labels(pod.namespace, read=read.of_namespaces),
+            PodSpec(rules=pod.rules),
+            leaving=pod.terminating,
+            other=True,
+        )

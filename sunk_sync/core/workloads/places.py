@@ -7,9 +7,10 @@ from msgspec import Struct
 from sunk_sync.core.model.facts import Job, Pod
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.job_states import is_busy_refusal, is_live, number_of
-from sunk_sync.core.translate.pod_rules import Kind
+from sunk_sync.core.translate.pod_rules import NOTHING_READ, Kind, only
 from sunk_sync.core.workloads.members import could_have_job
 from sunk_sync.core.workloads.memory import WorkloadMemory
+from sunk_sync.core.workloads.namespaces import Namespaces
 from sunk_sync.core.workloads.volume_choice import VolumeChoice
 
 Rank = tuple[int, int]
@@ -52,15 +53,16 @@ class Places:
         memory: WorkloadMemory,
         jobs: Table[Job],
         volumes: VolumeChoice,
+        namespaces: Namespaces,
         settle_s: float,
     ) -> None:
         self._memory = memory
         self._index = memory.index
         self._jobs = jobs
         self._volumes = volumes
+        self._namespaces = namespaces
         self._settle_s = settle_s
-        self.read: frozenset[str] = frozenset()
-        """Labels that some selector reads."""
+        self.read = NOTHING_READ
         self._arrivals: dict[str, tuple[str, int]] = {}
         """UID → job that holds a host for it, and its number among all arrivals."""
         self._arrived = 0
@@ -83,7 +85,7 @@ class Places:
     def forget_all(self) -> None:
         self._arrivals.clear()
         self._numbers.clear()
-        self.read = frozenset()
+        self.read = NOTHING_READ
 
     def _place(self, key: str, pod: Pod) -> Place | None:
         """Return how far the Pod is, by the jobs that name it; None: it may get no job."""
@@ -139,11 +141,15 @@ class Places:
         return given_up or refused or pod.gang is not None
 
     def _kind(self, pod: Pod) -> Kind:
-        read = self.read
-        labels = tuple([pair for pair in pod.labels if pair[0] in read])
-        volumes = () if pod.node_name else self._volumes.fences(pod)
-        leaving = pod.terminating
-        return Kind(pod.namespace, labels, pod.spec, pod.settings, leaving=leaving, volumes=volumes)
+        return Kind(
+            pod.namespace,
+            only(pod.labels, self.read.of_pods),
+            self._namespaces.labels(pod.namespace, read=self.read.of_namespaces),
+            pod.spec,
+            pod.settings,
+            leaving=pod.terminating,
+            volumes=() if pod.node_name else self._volumes.fences(pod),
+        )
 
 
 def _ended_by_itself(job: Job) -> bool:

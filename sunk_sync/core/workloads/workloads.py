@@ -9,7 +9,6 @@ from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import BindTried, Job, Pod, Source
 from sunk_sync.core.model.user_policy import (
     NO_DEFAULTS,
-    Namespace,
     NamespaceDefaults,
     UserPolicy,
     takes_defaults,
@@ -26,6 +25,7 @@ from sunk_sync.core.workloads.exclusions import ExclusionUpdates
 from sunk_sync.core.workloads.gang_hosts import reach_of_members
 from sunk_sync.core.workloads.index import WorkloadIndex
 from sunk_sync.core.workloads.memory import WorkloadMemory
+from sunk_sync.core.workloads.namespaces import Namespaces
 from sunk_sync.core.workloads.neighbours import Neighbours
 from sunk_sync.core.workloads.other_kinds import OtherKinds
 from sunk_sync.core.workloads.places import Places
@@ -50,7 +50,7 @@ class Workloads:
         self.configuration = configuration
         self.pods: Table[Pod] = tables["pods"]
         self.jobs: Table[Job] = tables["jobs"]
-        self._namespaces: Table[Namespace] = tables["namespaces"]
+        self._namespaces = Namespaces(tables["namespaces"])
         self.hosts = hosts
         self.calls = calls
         self.index = WorkloadIndex()
@@ -90,21 +90,27 @@ class Workloads:
             memory=self.memory,
             jobs=self.jobs,
             volumes=self.volume_choice,
+            namespaces=self._namespaces,
             settle_s=self.configuration.settle_s,
         )
-        others = OtherKinds(watched=self.configuration.watch_namespaces)
+        others = OtherKinds(
+            watched=self.configuration.watch_namespaces, namespaces=self._namespaces
+        )
         return Neighbours(index=self.index, placed=placed, hosts=self.hosts, others=others)
 
     def apply_rules(self, policy: UserPolicy) -> None:
         self.configuration = replace(self.configuration, namespace_rules=policy)
 
     def namespace_defaults(self, namespace: str) -> NamespaceDefaults | None:
-        """Return what the Namespace names for its Pods; None: it must be read first (P5)."""
+        """Return what the Namespace names for its Pods; None: it must be read first (P5, P8)."""
         rules = self.configuration.namespace_rules
-        if rules is None or not takes_defaults(rules, namespace):
+        takes = rules is not None and takes_defaults(rules, namespace)
+        if not (takes or self.neighbours.reads_namespaces):
             return NO_DEFAULTS
         row = self._namespaces.get(namespace)
-        return None if row is None else row.defaults
+        if row is None:
+            return None
+        return row.defaults if takes else NO_DEFAULTS
 
     def reach(self, key: str, pods: Sequence[Pod]) -> Reach:
         """Return the hosts for these Pods of a workload, beside the Pods of others (P8)."""

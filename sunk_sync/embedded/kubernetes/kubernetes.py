@@ -228,6 +228,10 @@ class Kubernetes:
         patch = {"annotations": dict(annotations), "labels": dict(labels or {})}
         self._merge(place, {"metadata": patch})
 
+    def label_namespace(self, name: str, labels: Mapping[str, str | None]) -> None:
+        """Set labels of a Namespace; None removes one."""
+        self._merge(Place(kind=NAMESPACES, name=name), {"metadata": {"labels": dict(labels)}})
+
     def set_pod_ready(self, name: str, *, ready: bool, namespace: str = "default") -> None:
         """Set Ready of a Pod; the kubelet does not change it afterwards."""
         listed = [

@@ -30,7 +30,8 @@ def namespace_row(wire: wire_hosts.WireNamespace) -> Namespace:
     defaults = NO_DEFAULTS
     if own is not None:
         defaults = NamespaceDefaults(cut(own.user), cut(own.group), cut(own.account))
-    return Namespace(wire.metadata.name, wire.metadata.uid, defaults)
+    labels = tuple(sorted((wire.metadata.labels or {}).items()))
+    return Namespace(wire.metadata.name, wire.metadata.uid, defaults, labels)
 
 
 def node_row(wire: wire_hosts.WireNode) -> Node:

@@ -17,6 +17,7 @@ from sunk_sync.kube.decode import wire_pods as shapes
 EVERY_ADDRESS: Final = ("", "0.0.0.0", "::")
 ALL_NAMESPACES: Final = ("*",)
 NO_SELECTOR: Final = shapes.WireLabelSelector()
+"""An empty one: it selects everything."""
 
 
 def rules_of(
@@ -24,8 +25,7 @@ def rules_of(
     *,
     spreads: Iterable[shapes.WireSpread],
     ports: Iterable[shapes.WirePort],
-) -> tuple[PodRules, tuple[str, ...]]:
-    """Return the rules, and names of those that sunk-sync cannot keep."""
+) -> PodRules:
     beside, apart = _required(affinity.pod_affinity), _required(affinity.pod_anti_affinity)
     hard = [one for one in spreads if one.when_unsatisfiable != "ScheduleAnyway"]
     rules = PodRules(
@@ -34,12 +34,7 @@ def rules_of(
         beside=_terms(beside),
         spread=tuple(map(_spread, hard)),
     )
-    found = (
-        ("podAffinity with namespaceSelector", any(map(_reads_namespaces, beside))),
-        ("podAntiAffinity with namespaceSelector", any(map(_reads_namespaces, apart))),
-    )
-    unkept = tuple([name for name, there in found if there])
-    return (NO_RULES if rules == NO_RULES else rules), unkept
+    return NO_RULES if rules == NO_RULES else rules
 
 
 def requirement(wire: shapes.WireRequirement) -> Requirement:
@@ -63,19 +58,16 @@ def _required(affinity: shapes.WirePodAffinity | None) -> Sequence[shapes.WirePo
     return (affinity.required or ()) if affinity is not None else ()
 
 
-def _reads_namespaces(term: shapes.WirePodTerm) -> bool:
-    """Whether the labels of Namespaces count, which sunk-sync does not watch for this."""
-    return term.namespace_selector not in (None, NO_SELECTOR)
-
-
 def _terms(terms: Sequence[shapes.WirePodTerm]) -> tuple[PodTerm, ...]:
-    return tuple([_term(one) for one in terms if not _reads_namespaces(one)])
+    return tuple(map(_term, terms))
 
 
 def _term(wire: shapes.WirePodTerm) -> PodTerm:
-    all_of_them = wire.namespace_selector == NO_SELECTOR
-    namespaces = ALL_NAMESPACES if all_of_them else tuple(sorted(wire.namespaces or ()))
-    return PodTerm(wire.topology_key, selector_of(wire.label_selector), namespaces)
+    selector = selector_of(wire.label_selector)
+    if wire.namespace_selector == NO_SELECTOR:
+        return PodTerm(wire.topology_key, selector, ALL_NAMESPACES)
+    namespaces = tuple(sorted(wire.namespaces or ()))
+    return PodTerm(wire.topology_key, selector, namespaces, selector_of(wire.namespace_selector))
 
 
 def _spread(wire: shapes.WireSpread) -> Spread:

@@ -82,7 +82,7 @@ def _keep(key: bytes, spec: PodSpec) -> PodSpec:
 
 def _read(spec: shapes.WirePodSpec, *, guaranteed: bool, daemon: bool) -> PodSpec:
     affinity = _decode_affinity(_given(spec.affinity)) or shapes.WireAffinity()
-    rules, hard = rules_of(
+    rules = rules_of(
         affinity,
         spreads=_decode_spreads(_given(spec.topology_spread_constraints)) or (),
         ports=_ports(spec),
@@ -96,7 +96,6 @@ def _read(spec: shapes.WirePodSpec, *, guaranteed: bool, daemon: bool) -> PodSpe
             grace_s=spec.termination_grace_period_seconds,
             priority_class=intern(spec.priority_class_name),
             rules=rules,
-            hard=hard,
             device_claims=bool(spec.resource_claims),
             daemon=daemon,
             static_cpu=guaranteed and _has_whole_cpus(spec),
@@ -151,7 +150,7 @@ def spec_of_other(spec: shapes.WireOtherPodSpec) -> PodSpec:
 def _read_other(spec: shapes.WireOtherPodSpec) -> PodSpec:
     affinity = _decode_affinity(_given(spec.affinity)) or shapes.WireAffinity()
     apart = shapes.WireAffinity(pod_anti_affinity=affinity.pod_anti_affinity)
-    rules, _ = rules_of(apart, spreads=(), ports=_ports(spec))
+    rules = rules_of(apart, spreads=(), ports=_ports(spec))
     return _once(PodSpec(requests=_requests(spec), rules=rules))
 
 

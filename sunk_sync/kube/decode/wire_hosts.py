@@ -84,6 +84,7 @@ class WireNamespaceMeta(Struct, gc=False, frozen=True, rename="camel"):
     name: str = ""
     uid: str = ""
     annotations: WireNamespaceAnnotations | None = None
+    labels: dict[str, str] | None = None
 
 
 class WireNamespace(Struct, gc=False, frozen=True):

@@ -35,6 +35,7 @@ class WireClaimResources(Struct, frozen=True):
 class WireClaimSpec(Struct, frozen=True, rename="camel"):
     volume_name: str = ""
     storage_class_name: str | None = None
+    volume_attributes_class_name: str | None = None
     access_modes: tuple[str, ...] | None = None
     volume_mode: str = ""
     selector: WireLabelSelector | None = None
@@ -72,6 +73,7 @@ class WireCsiVolume(Struct, frozen=True, rename="camel"):
 
 class WireVolumeSpec(Struct, frozen=True, rename="camel"):
     storage_class_name: str = ""
+    volume_attributes_class_name: str | None = None
     access_modes: tuple[str, ...] | None = None
     volume_mode: str = ""
     capacity: WireStorage | None = None

@@ -40,7 +40,6 @@ class SelectionScope(Struct, frozen=True, kw_only=True):
     schedules: bool = False
     watch_all_pods: bool = False
     node_sets: bool = False
-    namespace_defaults: bool = False
 
 
 class Selection(Struct, frozen=True, kw_only=True):
@@ -191,10 +190,10 @@ COLLECTIONS: Final[Mapping[Source, Collection]] = {
         decoder=NAMESPACE_DECODER,
         resource="namespaces",
         where="cluster",
-        is_read=lambda scope: scope.namespace_defaults,
+        is_read=lambda scope: scope.schedules,
         component="scheduler",
         verbs=(
-            ("list", "reads the defaults that Namespaces name, for namespace-defaults (P5)"),
+            ("list", "reads the defaults of Namespaces (P5), and labels that Pods select (P8)"),
             WATCHED,
         ),
     ),

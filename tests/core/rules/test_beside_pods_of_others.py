@@ -17,12 +17,18 @@ from tests.core.rules.test_pod_rules import (
     WEB,
     host,
     ruled,
+    space,
 )
 from tests.kit.build import Core, deleted, listing, running
 
 EVERYWHERE = PodRules(apart=(PodTerm(HOSTNAME, WEB, ("*",)),))
 IN_NS = PodRules(apart=(PodTerm(HOSTNAME, WEB, ("ns",)),))
 TIER = PodRules(apart=(PodTerm(HOSTNAME, (Requirement("tier", "In", ("1",)),)),))
+OF_TEAM, OF_OTHERS = (
+    PodRules(apart=(PodTerm(HOSTNAME, WEB, (), (Requirement("team", "In", (team,)),)),))
+    for team in ("x", "y")
+)
+SPACES = (space("ns", team="x"), space("elsewhere", team="y"))
 AMOUNTS = (("pods", 1),)
 
 
@@ -40,7 +46,7 @@ def on(node_name: str, *pods: OtherPod) -> Taken:
 def cluster(*rows: Row, kn1: OtherPod, **chosen: Any) -> Core:
     """Return n1 and n2 in zone a, n3 in zone b; a Pod of another scheduler is on kn1."""
     hosts = (*host("n1"), *host("n2"), *host("n3", "b"))
-    core = Core(*hosts, *rows, watch_all_pods=True, **chosen)
+    core = Core(*hosts, *SPACES, *rows, watch_all_pods=True, **chosen)
     begun, ended = listing(OTHER_PODS)
     core.see(begun, on("kn1", kn1), *[on(name) for name in ("kn2", "kn3")], ended)
     return core
@@ -59,6 +65,10 @@ def cluster(*rows: Row, kn1: OtherPod, **chosen: Any) -> Core:
         (other(APART, namespace="elsewhere"), NO_RULES, ()),
         (other(IN_NS, namespace="elsewhere"), NO_RULES, ("n1",)),
         (other(EVERYWHERE, namespace="elsewhere"), NO_RULES, ("n1",)),
+        (other(OF_TEAM, namespace="elsewhere"), NO_RULES, ("n1",)),
+        (other(OF_OTHERS, namespace="elsewhere"), NO_RULES, ()),
+        (other(namespace="elsewhere"), OF_OTHERS, ("n1",)),
+        (other(namespace="elsewhere"), OF_TEAM, ()),
         (other(TIER), NO_RULES, ()),
         (other(PORT, ()), PORT, ("n1",)),
         (other(PORT), NO_RULES, ()),
@@ -70,7 +80,9 @@ def cluster(*rows: Row, kn1: OtherPod, **chosen: Any) -> Core:
         "apart from it", "apart by zone", "another label", "another namespace",
         "another namespace, and the rule reads all", "its rule keeps the Pod away",
         "its rule by zone", "its rule reads its own namespace", "its rule names the namespace",
-        "its rule reads all namespaces", "its rule reads another label", "the same port",
+        "its rule reads all namespaces", "its rule selects the namespace",
+        "its rule selects another namespace", "apart from it in a selected namespace",
+        "its namespace is not selected", "its rule reads another label", "the same port",
         "a port that the Pod does not need", "beside it", "spread away from its zone",
         "no spread counts one that ends",
     ],

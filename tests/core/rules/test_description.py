@@ -20,7 +20,6 @@ from sunk_sync.core.translate.job_spec import (
     describe,
     digest,
     static_cpu_warning,
-    unsupported,
 )
 
 GIB = 1 << 30
@@ -400,21 +399,6 @@ def test_the_example_manifest_of_the_first_documentation_is_its_job() -> None:
 # --- P8, P9, P27
 
 
-HARD = ("podAntiAffinity", "topologySpread")
-
-
-def test_hard_rules_are_ignored_and_named_or_refused_P8() -> None:
-    one = pod(hard=HARD)
-    assert described(one) == described(pod())
-    assert unsupported([one]) == HARD
-    assert unsupported([pod(hard=("b",)), pod(hard=("a", "b"))]) == ("a", "b")
-    assert unsupported([pod()]) == ()
-    message = refused(one, configuration=configured(unsupported="refuse"))
-    assert message == "sunk-sync cannot keep podAntiAffinity, topologySpread"
-    described(pod(), configuration=configured(unsupported="refuse"))
-
-
-@pytest.mark.parametrize("chosen", ["ignore", "refuse"])
 @pytest.mark.parametrize(
     ("spec", "why"),
     [
@@ -425,10 +409,8 @@ def test_hard_rules_are_ignored_and_named_or_refused_P8() -> None:
         ),
     ],
 )
-def test_devices_and_daemons_are_always_refused_P8(
-    spec: dict[str, Any], why: str, chosen: str
-) -> None:
-    assert refused(pod(**spec), configuration=configured(unsupported=chosen)) == why
+def test_devices_and_daemons_are_refused_P8(spec: dict[str, Any], why: str) -> None:
+    assert refused(pod(**spec)) == why
 
 
 CLASSES = (("high", "qos", "urgent"), ("high", "priority", 9), ("spare", "partition", "low"))

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from sunk_sync.core.model.actions import SubmitJob, UpdateJob
 from sunk_sync.core.model.facts import Node, Pod, Row, SubmitRefused
 from sunk_sync.core.model.pod_spec import (
+    NO_RULES,
     HostPort,
     PodRules,
     PodTerm,
@@ -15,10 +16,12 @@ from sunk_sync.core.model.pod_spec import (
     Spread,
     Taint,
 )
+from sunk_sync.core.model.user_policy import Namespace
 from sunk_sync.core.translate.node_fit import Labels
 from tests.kit.build import OFFER, SMALL, Core, deleted, job, node, pod, room, running
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "zone"
+NAME = "kubernetes.io/metadata.name"
 WEB = (Requirement("app", "In", ("web",)),)
 APART = PodRules(apart=(PodTerm(HOSTNAME, WEB),))
 APART_BY_ZONE = PodRules(apart=(PodTerm("zone", WEB),))
@@ -86,6 +89,79 @@ def test_a_new_pod_avoids_hosts_where_a_rule_forbids_it_P8(
 ) -> None:
     core = cluster(there, running(there, at=(there.node_name[1:],), job_id="1"), new)
     assert core.submission(new).excluded == excluded
+
+
+OF_TEAM = (Requirement("team", "In", ("x",)),)
+BY_LABEL = PodRules(apart=(PodTerm(HOSTNAME, WEB, (), OF_TEAM),))
+BY_LABEL_AND_NAME = PodRules(apart=(PodTerm(HOSTNAME, WEB, ("named",), OF_TEAM),))
+BY_NAME = PodRules(apart=(PodTerm(HOSTNAME, WEB, (), (Requirement(NAME, "In", ("team",)),)),))
+NOT_OF_TEAM = PodRules(apart=(PodTerm(HOSTNAME, WEB, (), (Requirement("team", "NotIn", ("x",)),)),))
+
+
+def space(name: str, **labels: str) -> Namespace:
+    return Namespace(name, f"u-{name}", labels=tuple(sorted({NAME: name, **labels}.items())))
+
+
+SPACES = (space("ns"), space("team", team="x"), space("named"), space("other", team="y"))
+
+
+@pytest.mark.parametrize(
+    ("rules", "namespaces"),
+    [
+        (APART, ("ns",)),
+        (BY_LABEL, ("team",)),
+        (BY_LABEL_AND_NAME, ("team", "named")),
+        (BY_NAME, ("team",)),
+        (NOT_OF_TEAM, ("ns", "named", "other")),
+    ],
+    ids=["no selector", "a label", "a label and a name", "the name", "not a label"],
+)
+def test_a_rule_reads_the_pods_of_the_namespaces_that_it_selects_P8(
+    rules: PodRules, namespaces: tuple[str, ...]
+) -> None:
+    for one in SPACES:
+        there = replace(bound("p1", NO_RULES, "kn1"), namespace=one.name)
+        new = ruled("p2", rules)
+        core = cluster(*SPACES, there, running(there, at=("n1",), job_id="1"), new)
+        excluded = ("n1",) if one.name in namespaces else ()
+        assert core.submission(new).excluded == excluded, one.name
+
+
+@pytest.mark.parametrize(("team", "excluded"), [("x", ("n1",)), ("y", ())])
+def test_the_rule_of_a_standing_pod_selects_namespaces_too_P8(
+    team: str, excluded: tuple[str, ...]
+) -> None:
+    there = replace(bound("p1", BY_LABEL, "kn1"), namespace="other")
+    new = ruled("p2", NO_RULES)
+    spaces = (space("ns", team=team), space("other"))
+    core = cluster(*spaces, there, running(there, at=("n1",), job_id="1"), new)
+    assert core.submission(new).excluded == excluded
+
+
+def test_a_waiting_job_follows_the_labels_of_a_namespace_P8() -> None:
+    there = replace(bound("p1", NO_RULES, "kn1"), namespace="other")
+    new = ruled("p2", BY_LABEL)
+    spaces = (space("ns"), space("other"))
+    core = cluster(*spaces, there, running(there, at=("n1",), job_id="1"), new)
+    waiting = replace(job(new, job_id="2"), identity=core.submission(new).identity)
+    core.see(waiting)
+    assert not core.workload_wants(new, UpdateJob)
+    core.see(space("other", team="x"))
+    (update,) = core.workload_wants(new, UpdateJob)
+    assert update.excluded == ("n1",)
+
+
+def test_a_pod_waits_for_its_namespace_only_where_a_rule_selects_by_label_P8() -> None:
+    """Until then no rule of a standing Pod can be compared with it."""
+    there = bound("p1", BY_LABEL, "kn1")
+    new = replace(ruled("p2", NO_RULES), namespace="late")
+    rows = (space("ns"), there, running(there, at=("n1",), job_id="1"), new)
+    core = cluster(*rows)
+    assert core.submission(new) is None
+    core.see(space("late", team="x"))
+    assert core.submission(new).excluded == ("n1",)
+    plain = replace(there, spec=SMALL)
+    assert cluster(rows[0], plain, *rows[2:]).submission(new) is not None
 
 
 @pytest.mark.parametrize(

@@ -427,7 +427,7 @@ def team(user: str = "", *, name: str = "ns") -> Namespace:
 
 
 def taking_defaults(*listed: Namespace) -> Core:
-    core = two_hosts(POD, namespace_rules=policy(OWN), reads_namespaces=True)
+    core = two_hosts(POD, namespace_rules=policy(OWN))
     core.see_listing(NAMESPACES, *listed)
     return core
 
@@ -438,7 +438,7 @@ def submitted_user(core: Core) -> int:
 
 
 def test_nothing_is_written_for_a_pod_before_namespaces_were_listed_P5() -> None:
-    core = two_hosts(POD, namespace_rules=policy(OWN), reads_namespaces=True)
+    core = two_hosts(POD, namespace_rules=policy(OWN))
     assert {kept.why for kept in core.workload_kept(POD)} <= {"not listed yet: namespaces"}
     assert not core.workload_wants(POD, SubmitJob)
 

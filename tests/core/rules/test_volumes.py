@@ -100,6 +100,8 @@ def wants_of_volumes(core: Core, of: Pod) -> list[Any]:
           volume("v1", "kn1"), volume("v2", "kn2", labels=(("disk", "ssd"),))], ("n1", "n3")),
         ([claim(storage_class="local"), volume("v1", "kn1"),
           volume("v2", "kn2", claim="ns/c-p1", claim_uid="u-c-p1")], ("n1", "n3")),
+        ([claim(storage_class="local", attributes_class="fast"), volume("v1", "kn1"),
+          volume("v2", "kn2", attributes_class="fast")], ("n1", "n3")),
         ([claim()], ()),
         ([claim(), MADE_IN_A], ("n3",)),
         ([claim(selected_node="kn3")], ("n1", "n2")),
@@ -107,7 +109,8 @@ def wants_of_volumes(core: Core, of: Pod) -> list[Any]:
     ids=[
         "bound", "reached from everywhere", "bound in a zone", "the one free volume",
         "two free volumes", "too small", "the only one that is large enough", "by its selector",
-        "reserved for it", "made anywhere", "made in one zone", "made for another scheduler",
+        "reserved for it", "of its VolumeAttributesClass", "made anywhere", "made in one zone",
+        "made for another scheduler",
     ],
 )  # fmt: skip
 def test_a_job_excludes_hosts_that_reach_no_volume_of_its_pod_P8(

@@ -14,7 +14,6 @@ from sunk_sync.core.model.event_kinds import (
     EVENT_STATIC_CPU,
     EVENT_TOO_LATE,
     EVENT_UNSCHEDULABLE,
-    EVENT_UNSUPPORTED,
     EventKind,
 )
 from sunk_sync.core.model.facts import (
@@ -192,13 +191,11 @@ def test_a_job_that_sunk_sync_replaced_leaves_no_cancel_annotation_P17() -> None
 @pytest.mark.parametrize(
     ("spec", "chosen", "event"),
     [
-        (replace(SMALL, hard=("podAffinity",)), {}, EVENT_UNSUPPORTED),
-        (replace(SMALL, hard=("podAffinity",)), {"unsupported": "refuse"}, EVENT_INVALID),
         (replace(SMALL, static_cpu=True), {}, EVENT_STATIC_CPU),
         (replace(SMALL, static_cpu=True), {"refuse_static_cpu": True}, EVENT_INVALID),
     ],
 )
-def test_what_slurm_cannot_enforce_is_an_event_or_a_refusal_as_configured_P8_P27(
+def test_what_slurm_cannot_enforce_is_an_event_or_a_refusal_as_configured_P27(
     spec: PodSpec, chosen: dict[str, Any], event: EventKind
 ) -> None:
     one = pod(spec=spec)
@@ -211,11 +208,10 @@ def test_what_slurm_cannot_enforce_is_an_event_or_a_refusal_as_configured_P8_P27
 @pytest.mark.parametrize(
     ("spec", "event"),
     [
-        (replace(SMALL, hard=("podAffinity",)), EVENT_UNSUPPORTED),
         (replace(SMALL, static_cpu=True), EVENT_STATIC_CPU),
     ],
 )
-def test_a_pod_that_is_bound_at_once_is_warned_too_P8_P27(spec: PodSpec, event: EventKind) -> None:
+def test_a_pod_that_is_bound_at_once_is_warned_too_P27(spec: PodSpec, event: EventKind) -> None:
     one = pod(spec=spec)
     assert two_hosts(one).events(one) == [event]
     assert two_hosts(one, running(one)).events(one) == [event]

@@ -29,11 +29,6 @@ ALL_PODS_TOO: Mapping[str, Any] = {
     **VALUES,
     "scheduler": {**VALUES["scheduler"], "watchAllPods": True},
 }
-OWN_RULES = {"*": {"root": True, "users": "1-9", "namespace-defaults": True}}
-NAMESPACES_TOO: Mapping[str, Any] = {
-    **VALUES,
-    "scheduler": {**VALUES["scheduler"], "userPolicy": OWN_RULES},
-}
 LOCK_TOO: Mapping[str, Any] = {**VALUES, "lock": {"enabled": True}}
 NODE_SETS_TOO: Mapping[str, Any] = {**VALUES, "nodesets": {"enabled": True}}
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -87,7 +82,6 @@ class Account:
     def __init__(self, kube: KubeServer, helm: Helm, values: Mapping[str, Any]) -> None:
         self._kube = kube
         self.all_pods = bool(values["scheduler"].get("watchAllPods"))
-        self.user_policy = values["scheduler"].get("userPolicy")
         self.node_sets = "nodesets" in values
         self.lock = "lock" in values
         rendered = helm.objects(values, namespace=OWN)

@@ -21,6 +21,7 @@ LATE_COUNT = "a Pod that is edited twice after its binding gets one Event, count
 HELD_COUNT = "drains that are held twice get one Event, counted twice"
 HOOKS_KEY = "the key of the hook tokens is kept in its Secret"
 BOUND = "a new Pod is bound"
+SELECTS = "a Pod keeps a rule that selects Namespaces by label"
 JOB_ID = "a waiting Pod names its job"
 WAITS = "a waiting Pod shows the reason of Slurm"
 WAITS_EVENT = "a waiting Pod gets an Event"
@@ -34,7 +35,6 @@ NODE_SET_HELD = "a NodeSet gets the finalizer"
 NODE_SET_STATUS = "a NodeSet shows its numbers"
 NODE_SET_ENDS = "a NodeSet that shrinks loses a Pod"
 OTHERS = "a Node that Pods of other schedulers fill is no host"
-DEFAULT_USER = "a Pod gets the default user that its Namespace names"
 SELECTED = "a claim gets its volume on the host of its Pod's job"
 RESERVED = "a free volume is reserved for the claim of a Pod"
 ATTACHED = "a Pod whose volume no Node may attach gets no job"
@@ -53,7 +53,7 @@ WITHOUT: Mapping[Grant, str] = {
     ("cluster", "nodes", "patch"): NODE_METADATA,
     ("cluster", "nodes/status", "patch"): NODE_CONDITION,
     ("cluster", "namespaces kube-system", "get"): READY,
-    ("cluster", "namespaces", "list"): DEFAULT_USER,
+    ("cluster", "namespaces", "list"): SELECTS,
     ("cluster", "namespaces", "watch"): READY,
     ("cluster", "pods", "list"): OTHERS,
     ("cluster", "pods", "watch"): READY,

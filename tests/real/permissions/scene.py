@@ -133,8 +133,6 @@ class Scene:
             yield self._shrink_node_set, {claims.NODE_SET_ENDS: lambda: not self._node_set_pods()}
         elif service.settings["lock"] == "true":
             yield self._ask_for_lock, {claims.LOCKED: self._is_locked}
-        elif "user_policy" in service.settings:
-            yield self._name_default_user, {claims.DEFAULT_USER: self._has_default_user}
         elif service.settings["watch_all_pods"] == "true":
             yield self._fill, self._with_all_pods()
         else:
@@ -212,6 +210,22 @@ class Scene:
         self._orphan()
         self._gangs()
         self._volumes.make(self._named("volume"))
+        self._select()
+
+    def _select(self) -> None:
+        """Make a Pod that may run only in a Namespace with a label, which its own one has now."""
+        name = self._named("selects")
+        self.bed.kube.kubectl("label", "--overwrite", "namespace", WORK, f"test/selects={name}")
+        term = {
+            "topologyKey": HOSTNAME,
+            "labelSelector": {"matchLabels": {"name": name}},
+            "namespaceSelector": {"matchLabels": {"test/selects": name}},
+        }
+        affinity = {"podAffinity": {kube_objects.REQUIRED: [term]}}
+        spec = {**workload_spec(), "affinity": affinity}
+        self.bed.kube.create(
+            kube_objects.pod(name, namespace=WORK, labels={"name": name}, spec=spec)
+        )
 
     def _ask_for_lock(self) -> None:
         """Call as a prolog does, and do not wait for the answer."""
@@ -315,22 +329,6 @@ class Scene:
         spec = {**workload_spec(), "nodeSelector": {HOSTNAME: FULL}}
         self.bed.kube.create(kube_objects.pod(self._named("ours"), namespace=WORK, spec=spec))
 
-    def _name_default_user(self) -> None:
-        """Name another user than in the last round."""
-        named = prefixed({"default_user": str(self._default_user())})
-        body = {"metadata": {"annotations": named}}
-        kind = "application/merge-patch+json"
-        self._rest.call("PATCH", f"/api/v1/namespaces/{WORK}", body, content_type=kind)
-        time.sleep(0.5)
-        self._pod(self._named("users"))
-
-    def _has_default_user(self) -> bool:
-        jobs = self._jobs_of(self._named("users"))
-        return [job["user_id"] for job in jobs] == [self._default_user()]
-
-    def _default_user(self) -> int:
-        return 1 + self._round % 9
-
     def _make_node_set(self) -> None:
         one = node_sets.node_set(self._named("set"), namespace=SLURMD, replicas=2)
         self._rest.call("POST", node_sets.path(SLURMD), one)
@@ -379,6 +377,7 @@ class Scene:
         waits, runs = self._named("waits"), self._named("runs")
         return {
             claims.BOUND: lambda: self._pod_of(runs)["spec"].get("nodeName"),
+            claims.SELECTS: lambda: self._pod_of(self._named("selects"))["spec"].get("nodeName"),
             claims.JOB_ID: lambda: _annotation(self._pod_of(waits), "job-id"),
             claims.WAITS: lambda: _status(self._pod_of(waits), "PodScheduled") == "False",
             claims.WAITS_EVENT: lambda: self._event(WORK, waits),

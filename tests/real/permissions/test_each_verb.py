@@ -2,14 +2,12 @@
 
 import asyncio
 import io
-import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from sunk_sync.cli.doctor import doctor
-from sunk_sync.kube.rbac import ALL_NAMESPACES, ALL_PODS, LOCKED_PODS, PERMISSIONS, Permission
+from sunk_sync.kube.rbac import ALL_PODS, LOCKED_PODS, PERMISSIONS, Permission
 from sunk_sync.settings.sources import load
 from tests.chart.helm import Helm
 from tests.real.conftest import check_health, require, require_helm
@@ -17,7 +15,6 @@ from tests.real.permissions import claims
 from tests.real.permissions.account import (
     ALL_PODS_TOO,
     LOCK_TOO,
-    NAMESPACES_TOO,
     NODE_SETS_TOO,
     OWN,
     VALUES,
@@ -45,7 +42,6 @@ ROWS = [
         (VALUES, [one for one in PERMISSIONS if one.component != "nodesets"], ""),
         (NODE_SETS_TOO, [one for one in PERMISSIONS if one.component == "nodesets"], ""),
         (ALL_PODS_TOO, [ALL_PODS], ""),
-        (NAMESPACES_TOO, [ALL_NAMESPACES], ""),
         (LOCK_TOO, [LOCKED_PODS], " of the lock"),
     )
     for one in permissions
@@ -77,18 +73,12 @@ def account(
     made.remove()
 
 
-def service_of(scene: Scene, account: Account, *, folder: Path, elect: bool) -> Service:
-    more = {}
-    if account.user_policy:
-        file = folder / "policy.json"
-        file.write_text(json.dumps(account.user_policy))
-        more = {"user_policy": str(file)}
+def service_of(scene: Scene, account: Account, *, elect: bool) -> Service:
     return scene.service(
         leader_elect=str(elect).lower(),
         watch_all_pods=str(account.all_pods).lower(),
         lock=str(account.lock).lower(),
         components="syncer,scheduler" + ",nodesets" * account.node_sets,
-        **more,
     )
 
 
@@ -120,17 +110,16 @@ def examined(service: Service) -> str:
         (VALUES, True, True),
         (VALUES, True, False),
         (ALL_PODS_TOO, False, True),
-        (NAMESPACES_TOO, False, True),
         (NODE_SETS_TOO, False, True),
         (LOCK_TOO, False, True),
     ],
-    ids=["table", "Lease", "no Lease", "all Pods", "Namespaces", "NodeSets", "lock"],
+    ids=["table", "Lease", "no Lease", "all Pods", "NodeSets", "lock"],
     indirect=["account"],
 )
 def test_with_all_permissions_every_claim_holds(
-    scene: Scene, account: Account, elect: bool, lease: bool, tmp_path: Path
+    scene: Scene, account: Account, elect: bool, lease: bool
 ) -> None:
-    service = service_of(scene, account, folder=tmp_path, elect=elect)
+    service = service_of(scene, account, elect=elect)
     try:
         broken = scene.play(service, restart=not elect, lease=lease)
         assert not broken, service.tail()
@@ -143,7 +132,7 @@ def test_with_all_permissions_every_claim_holds(
 
 @pytest.mark.parametrize(("account", "one", "verb"), ROWS, indirect=["account"])
 def test_without_one_verb_its_claim_fails(
-    scene: Scene, account: Account, one: Permission, verb: str, tmp_path: Path
+    scene: Scene, account: Account, one: Permission, verb: str
 ) -> None:
     """For `list` the API server also restarts: no watch then continues without a listing.
 
@@ -151,7 +140,7 @@ def test_without_one_verb_its_claim_fails(
     """
     grant = (one.where, one.spelled, verb)
     wanted = claims.LOCKED if one is LOCKED_PODS else claims.WITHOUT[grant]
-    service = service_of(scene, account, folder=tmp_path, elect=one.resource == "leases")
+    service = service_of(scene, account, elect=one.resource == "leases")
     with account.without(one, verb):
         try:
             broken = scene.play(

@@ -32,6 +32,21 @@ MUTANTS = (
         "Forty replicas with anti-affinity cost ninety jobs: most were given up on one node.",
     ),
     _mutant(
+        "a rule reads Pods of every namespace that has a label", RULES,
+        "    return selects(term.namespace_selector, kind.namespace_labels)", "    return True",
+        "A team kept its Pods away from its own ones, and they went away from all others too.",
+    ),
+    _mutant(
+        "a new label of a Namespace changes nothing", NEIGHBOURS,
+        "        self._read_anew(self._placed.read)\n        return True", "        return False",
+        "A namespace joined a team, and its Pods were bound beside those that the team keeps away.",
+    ),
+    _mutant(
+        "the first Pod of a namespace does not wait for it", "core/workloads/workloads.py",
+        "        if not (takes or self.neighbours.reads_namespaces):", "        if not takes:",
+        "It was bound beside a Pod whose rule selects its namespace.",
+    ),
+    _mutant(
         "a Pod that is ending counts for a spread", RULES,
         "    return alike and not kind.leaving", "    return alike",
         "In a rolling update the new Pods went where the old ones were ending.",

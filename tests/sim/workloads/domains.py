@@ -36,6 +36,12 @@ class Scene(Struct, frozen=True):
     nodes: Mapping[str, Sequence[Labels | None]]
     """Node → its labels now and lately; None: it is not there, or was not."""
     pods: Sequence[Seen]
+    namespaces: Mapping[str, Sequence[Labels]] = {}
+    """Namespace → its labels now and lately."""
+
+    def selected(self, namespace: str, wanted: Labels) -> set[bool]:
+        """Return whether the Namespace may have such labels, and may lack one."""
+        return {wanted.items() <= labels.items() for labels in self.namespaces[namespace]}
 
     def values(
         self, node_name: str, key: str, *, among: Sequence[str] = (), within: Labels = NO_LABELS
@@ -70,10 +76,14 @@ def _rules_with_labels(pod: Object) -> Sequence[tuple[Object, Labels]]:
     return [(rule, _wanted(rule, pod)) for rule in _rules(pod)]
 
 
-def mind_each_other(one: Object, other: Object) -> bool:
+def mind_each_other(one: Object, other: Object, scene: Scene) -> bool:
     """Whether a rule of one of the two Pods counts the other."""
     both = ((one, other), (other, one))
-    return any(_counts(rule, there, of=here) for here, there in both for rule in _rules(here))
+    return any(
+        _may_count(rule, there, of=here, scene=scene)
+        for here, there in both
+        for rule in _rules(here)
+    )
 
 
 def why_not(pod: Object, node_name: str, scene: Scene) -> str:
@@ -82,7 +92,7 @@ def why_not(pod: Object, node_name: str, scene: Scene) -> str:
     Of a gang the Pods are not compared with each other.
     """
     others = [one for one in scene.pods if _unit(one.pod) != _unit(pod)]
-    scene = Scene(scene.nodes, others)
+    scene = Scene(scene.nodes, others, scene.namespaces)
     if scene.values(node_name, HOSTNAME, within=_selector(pod)) == {None}:
         return "the node selector"
     broken = (
@@ -119,11 +129,22 @@ def _terms(pod: Object, kind: str) -> Sequence[Object]:
     return terms
 
 
-def _counts(rule: Object, other: Object, *, of: Object) -> bool:
-    """Whether the rule of one Pod reads the other: its own namespace, and all labels equal."""
-    if of["metadata"]["namespace"] != other["metadata"]["namespace"]:
-        return False
-    return _wanted(rule, of).items() <= words.labels_of(other).items()
+def _may_count(rule: Object, other: Object, *, of: Object, scene: Scene) -> bool:
+    """Whether the rule of one Pod reads the other, or lately did."""
+    return True in _counts(rule, other, of=of, scene=scene)
+
+
+def _counts(rule: Object, other: Object, *, of: Object, scene: Scene) -> set[bool]:
+    """Return whether the rule of one Pod may read the other, and may not: all labels are equal."""
+    if not _wanted(rule, of).items() <= words.labels_of(other).items():
+        return {False}
+    namespace = other["metadata"]["namespace"]
+    selector = rule.get("namespaceSelector")
+    if selector is None and "namespaces" not in rule:
+        return {namespace == of["metadata"]["namespace"]}
+    if namespace in rule.get("namespaces", ()):
+        return {True}
+    return {False} if selector is None else scene.selected(namespace, selector["matchLabels"])
 
 
 def _wanted(rule: Object, of: Object) -> Labels:
@@ -139,7 +160,7 @@ def _apart(pod: Object, node_name: str, scene: Scene) -> Iterator[str]:
             term["topologyKey"]
             for owner, other in ((pod, seen.pod), (seen.pod, pod))
             for term in _terms(owner, "podAntiAffinity")
-            if _counts(term, other, of=owner)
+            if _counts(term, other, of=owner, scene=scene) == {True}
         ]
         for key in rules:
             values = scene.values(node_name, key)
@@ -154,7 +175,7 @@ def _beside(pod: Object, node_name: str, scene: Scene) -> Iterator[str]:
     if any(scene.values(node_name, term["topologyKey"]) == {None} for term in terms):
         yield "affinity: the Node has no such label"
         return
-    like = [one for one in scene.pods if all(_counts(term, one.pod, of=pod) for term in terms)]
+    like = [one for one in scene.pods if True in _count_all(terms, one.pod, of=pod, scene=scene)]
     missing = [
         term["topologyKey"] for term in terms if not _joins(like, node_name, term=term, scene=scene)
     ]
@@ -174,9 +195,17 @@ def _is_first(pod: Object, terms: Sequence[Object], *, like: Sequence[Seen], sce
         one
         for one in like
         if one.sure
+        and _count_all(terms, one.pod, of=pod, scene=scene) == {True}
         and any(None not in scene.values(one.node_name, term["topologyKey"]) for term in terms)
     ]
-    return not surely and all(_counts(term, pod, of=pod) for term in terms)
+    return not surely and True in _count_all(terms, pod, of=pod, scene=scene)
+
+
+def _count_all(terms: Sequence[Object], other: Object, *, of: Object, scene: Scene) -> set[bool]:
+    """Return whether all terms may read the other Pod, and whether one may not."""
+    each = [_counts(term, other, of=of, scene=scene) for term in terms]
+    may = all(True in one for one in each)
+    return {True} if all(one == {True} for one in each) else {may, False}
 
 
 def _spread(pod: Object, node_name: str, scene: Scene) -> Iterator[str]:
@@ -188,8 +217,9 @@ def _spread(pod: Object, node_name: str, scene: Scene) -> Iterator[str]:
         if not values:
             yield f"spread: Node {node_name} has no label {key}"
         least, most = _tally(pod, rule, keys=keys, scene=scene)
+        own = int(_may_count(rule, pod, of=pod, scene=scene))
         if values and not any(
-            _keeps(pod, rule, value=str(one), tally=(least, most)) for one in values
+            _keeps(rule, own=own, value=str(one), tally=(least, most)) for one in values
         ):
             bounds = {one: (least.get(one, 0), most[one]) for one in sorted(most)}
             yield f"spread by {key} within {rule['maxSkew']}: {node_name} although {bounds}"
@@ -214,7 +244,7 @@ def _tally(pod: Object, rule: Object, *, keys: Sequence[str], scene: Scene) -> t
         if len(values) == 1:
             least.update({str(one): 0 for one in values - {None}})
     for seen in scene.pods:
-        if seen.left or not _counts(rule, seen.pod, of=pod):
+        if seen.left or not _may_count(rule, seen.pod, of=pod, scene=scene):
             continue
         values = values_of(seen.node_name)
         for one in values - {None}:
@@ -224,9 +254,9 @@ def _tally(pod: Object, rule: Object, *, keys: Sequence[str], scene: Scene) -> t
     return dict(least), dict(most)
 
 
-def _keeps(pod: Object, rule: Object, *, value: str, tally: tuple[Tally, Tally]) -> bool:
+def _keeps(rule: Object, *, own: int, value: str, tally: tuple[Tally, Tally]) -> bool:
+    """`own`: 1 if the Pod itself counts."""
     least, most = tally
-    own = int(_counts(rule, pod, of=pod))
     here = least.get(value, 0)
     others = [most[one] for one in least if one != value]
     lowest = min([here, *others]) if len(most) >= rule.get("minDomains", 1) else 0

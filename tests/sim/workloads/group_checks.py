@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Final
 
+from sunk_sync.embedded.kubernetes.store.kinds import NAMESPACES
 from sunk_sync.embedded.kubernetes.store.store import Change
 from sunk_sync.embedded.slurm.model.job import Job
 from sunk_sync.embedded.slurm.model.node import Node
@@ -49,6 +50,8 @@ class GroupChecks:
         """There are no faults."""
         self._labels: defaultdict[str, list[tuple[Labels | None, float]]] = defaultdict(list)
         """Node → labels that it had, and until when. None: it was not there."""
+        self._spaces: list[tuple[str, Labels, float]] = []
+        """Namespace, labels that it had, and until when."""
         self._gone: list[tuple[Object, str, float]] = []
         """Pods that stood on a Node or had a job there, and until when."""
         self._bound_s: dict[str, float] = {}
@@ -72,6 +75,10 @@ class GroupChecks:
         now, before = change.now.an_object, change.before.an_object if change.before else None
         if change.kind.name == "Node":
             self._node_changed(before, now, gone=change.type == "DELETED")
+        elif change.kind.name == "Namespace" and before is not None:
+            name, was = before["metadata"]["name"], words.labels_of(before)
+            self._spaces.append((name, was, self._worlds.now_s))
+            self._given_up.clear()
         elif change.kind.name == "Pod" and (words.is_workload(now) or words.is_of_others(now)):
             self._pod_changed(before, now, gone=change.type == "DELETED")
             if author == US and place_of(now) and before is not None and not place_of(before):
@@ -109,7 +116,15 @@ class GroupChecks:
 
     def scene(self, pod: Object) -> Scene:
         """Return the true state for one Pod, with all that the service may not know yet."""
-        return Scene(self._nodes(), [*self._standing(pod), *self._arriving(), *self._left()])
+        pods = [*self._standing(pod), *self._arriving(), *self._left()]
+        return Scene(self._nodes(), pods, self._namespaces())
+
+    def _namespaces(self) -> dict[str, list[Labels]]:
+        found = _labels_of_namespaces(self._worlds)
+        for name, labels, until_s in self._spaces:
+            if until_s > self._since_s:
+                found.setdefault(name, []).append(labels)
+        return found
 
     def _nodes(self) -> dict[str, list[Labels | None]]:
         found: dict[str, list[Labels | None]] = {
@@ -186,4 +201,10 @@ def exact(worlds: Worlds) -> Scene:
     """Return the true state alone: at rest the service knows everything."""
     nodes = {node["metadata"]["name"]: [words.labels_of(node)] for node in worlds.kube.nodes()}
     seen = [Seen(pod, place_of(pod), left=words.is_terminating(pod)) for pod in placed(worlds)]
-    return Scene(nodes, seen)
+    return Scene(nodes, seen, _labels_of_namespaces(worlds))
+
+
+def _labels_of_namespaces(worlds: Worlds) -> dict[str, list[Labels]]:
+    stored = worlds.kube.store.scan(NAMESPACES)
+    objects = [one.an_object for _, one in stored]
+    return {one["metadata"]["name"]: [words.labels_of(one)] for one in objects}

@@ -23,6 +23,9 @@ NO_MARKS: Final[Mapping[str, str]] = {}
 VERSION: Final = "example.com/version"
 POOL: Final = "example.com/pool"
 IN_POOL: Final[Object] = {"nodeSelector": {POOL: "yes"}}
+TEAM: Final = "example.com/team"
+"""Label of Namespaces."""
+IN_TEAM: Final[Object] = {"namespaceSelector": {"matchLabels": {TEAM: "yes"}}}
 PODS_MAX: Final = 7
 """Pods of all groups at one time."""
 OTHERS_MAX: Final = 3
@@ -52,8 +55,13 @@ def beside(group: str, by: str = ZONE) -> Object:
     return {"affinity": {"podAffinity": {REQUIRED: [_term(group, by)]}}}
 
 
-def apart(group: str, by: str = ZONE) -> Object:
-    return {"affinity": {"podAntiAffinity": {REQUIRED: [_term(group, by)]}}}
+def apart(group: str, by: str = ZONE, **others: Any) -> Object:
+    return {"affinity": {"podAntiAffinity": {REQUIRED: [{**_term(group, by), **others}]}}}
+
+
+def beside_in_team(group: str) -> Object:
+    """Return a part of a spec: beside Pods of the group in namespaces of the team."""
+    return {"affinity": {"podAffinity": {REQUIRED: [{**_term(group, ZONE), **IN_TEAM}]}}}
 
 
 def _term(group: str, by: str) -> Object:
@@ -77,9 +85,14 @@ RULES: Final[Mapping[str, Object]] = {
     "near-spread": beside("by-zone"),
     "alone-in-zone": apart("alone-in-zone"),
     "foes": apart("by-host"),
+    "foes-in-team": apart("by-host", HOSTNAME, **IN_TEAM),
+    "alone-in-team": apart("alone-in-team", HOSTNAME, **IN_TEAM),
+    "together-in-team": beside_in_team("together-in-team"),
 }
 """Group → rules of its Pods."""
-LEADERS: Final = {"followers": "together", "near-spread": "by-zone", "foes": "by-host"}
+LEADERS: Final = {
+    "followers": "together", "near-spread": "by-zone", "foes": "by-host", "foes-in-team": "by-host"
+}  # fmt: skip
 """Group → another one that its rules name."""
 
 
@@ -257,6 +270,12 @@ class GroupPeople:
         self._put_in_pool(node, on=in_pool)
         return f"{node} {zone} {in_pool}"
 
+    def relabel_namespace(self) -> str:
+        """Let the namespace join the team, or leave it."""
+        team = self._rng.choice(("yes", "yes", None))
+        self._kube.label_namespace(self._namespace, {TEAM: team})
+        return f"{self._namespace} {team}"
+
     def _label(self, node: str, zone: str | None) -> None:
         self._kube.annotate(node, {}, labels={ZONE: zone})
 
@@ -297,6 +316,6 @@ class GroupPeople:
 
 _ACTS = (
     *["add"] * 6, *["add_some"] * 3, *["delete"] * 9, *["relabel"] * 2, "take_node", "gang",
-    "give_nodes", "give_nodes",
+    "relabel_namespace",    "give_nodes", "give_nodes",
 )  # fmt: skip
 _ACTS_OF_OTHERS = ("add_other", "add_other", "add_other", "delete_other", "delete_other")

@@ -172,7 +172,9 @@ def _waits_beside_others(worlds: Worlds, pod: Object, every: Sequence[Object]) -
     if len(left) < len(members) or _waits_for_room(worlds, pod, every):
         return True
     others = [one for one in every if one not in members and not place_of(one)]
-    return any(mind_each_other(one, pod) and live_jobs(worlds, uid_of(one)) for one in others)
+    rivals = [one for one in others if live_jobs(worlds, uid_of(one))]
+    scene = exact(worlds)
+    return any(mind_each_other(one, pod, scene) for one in rivals)
 
 
 def _nodes_forbidden(worlds: Worlds, members: Sequence[Object]) -> set[str]:

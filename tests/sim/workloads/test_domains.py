@@ -7,18 +7,20 @@ import msgspec
 from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import Pod, Row
+from sunk_sync.core.model.user_policy import Namespace
 from sunk_sync.kube.decode.pod_specs import spec_of
 from sunk_sync.kube.decode.wire_pods import WirePodSpec
 from tests.kit.build import OFFER, Core, node, pod, room, running
 from tests.sim import words
 from tests.sim.words import Object
 from tests.sim.workloads.domains import HOSTNAME, REQUIRED, ZONE, Scene, Seen, why_not
-from tests.sim.workloads.groups import GROUP, POOL, RULES, VERSION
+from tests.sim.workloads.groups import GROUP, IN_TEAM, POOL, RULES, TEAM, VERSION
 from tests.sim.workloads.people import pod_spec
 
 HOSTS = ("n1", "n2", "n3", "n4")
-NAMESPACE = "ns"
-CASES = 400
+NAMESPACES: dict[str, dict[str, str]] = {"ns": {TEAM: "yes"}, "other": {TEAM: "no"}, "plain": {}}
+OF_OTHERS: Object = {"namespaceSelector": {"matchLabels": {TEAM: "no"}}}
+CASES = 600
 
 
 def labels_of_node(rng: random.Random, name: str) -> dict[str, str]:
@@ -33,7 +35,13 @@ def any_rules(rng: random.Random, groups: list[str]) -> Object:
 
     def term() -> Object:
         labels = {GROUP: rng.choice(groups), **({VERSION: "1"} if rng.random() < 0.3 else {})}
-        return {"topologyKey": rng.choice(keys), "labelSelector": {"matchLabels": labels}}
+        wanted = {"labelSelector": {"matchLabels": labels}}
+        return {"topologyKey": rng.choice(keys), **wanted}
+
+    def between() -> Object:
+        names = rng.choice(({}, {}, {"namespaces": ["plain"]}))
+        selector = rng.choice(({}, IN_TEAM, OF_OTHERS))
+        return {**term(), **names, **selector}
 
     spreads = [
         {
@@ -46,7 +54,7 @@ def any_rules(rng: random.Random, groups: list[str]) -> Object:
         for key in rng.sample(keys, rng.choice((0, 0, 1, 2)))
     ]
     affinity = {
-        kind: {REQUIRED: [term() for _ in range(rng.choice((0, 0, 1, 2)))]}
+        kind: {REQUIRED: [between() for _ in range(rng.choice((0, 0, 1, 2)))]}
         for kind in ("podAffinity", "podAntiAffinity")
     }
     return {"topologySpreadConstraints": spreads, "affinity": affinity}
@@ -57,7 +65,8 @@ def wire_pod(rng: random.Random, name: str, groups: list[str], *, at: str = "") 
     rules = RULES[group] if rng.random() < 0.5 else any_rules(rng, groups)
     spec: Object = {**pod_spec(), **rules, **({"nodeName": at} if at else {})}
     labels = {GROUP: group, **({VERSION: rng.choice("12")} if rng.random() < 0.8 else {})}
-    metadata: Object = {"name": name, "namespace": NAMESPACE, "uid": f"uid-{name}"}
+    namespace = rng.choice(("ns", "ns", "other", "plain"))
+    metadata: Object = {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
     metadata |= {"labels": labels, "annotations": {}}
     if at and rng.random() < 0.2:
         metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -68,6 +77,7 @@ def fact_of(wire: Object, job_id: str) -> Pod:
     decoded = msgspec.json.decode(msgspec.json.encode(wire["spec"]), type=WirePodSpec)
     metadata = wire["metadata"]
     given: dict[str, Any] = {
+        "namespace": metadata["namespace"],
         "spec": spec_of(decoded, guaranteed=False),
         "labels": tuple(sorted(metadata["labels"].items())),
         "node_name": wire["spec"].get("nodeName", ""),
@@ -79,7 +89,10 @@ def fact_of(wire: Object, job_id: str) -> Pod:
 def closed_by_product(
     nodes: dict[str, dict[str, str]], there: list[Object], new: Object
 ) -> set[str]:
-    rows: list[Row] = []
+    rows: list[Row] = [
+        Namespace(name, f"uid-{name}", labels=tuple(labels.items()))
+        for name, labels in NAMESPACES.items()
+    ]
     for name in HOSTS:
         offer = replace(OFFER, labels=tuple(sorted(nodes[f"k{name}"].items())))
         rows += [node(f"k{name}", offer=offer), *room(name)[1:]]
@@ -104,6 +117,7 @@ def test_the_judge_closes_the_same_hosts_as_the_product_P8() -> None:
         scene = Scene(
             {name: [labels] for name, labels in nodes.items()},
             [Seen(one, one["spec"]["nodeName"], left=words.is_terminating(one)) for one in there],
+            {name: [labels] for name, labels in NAMESPACES.items()},
         )
         judged = {name[1:] for name in nodes if why_not(new, name, scene)}
         assert closed_by_product(nodes, there, new) == judged, (number, nodes, there, new)

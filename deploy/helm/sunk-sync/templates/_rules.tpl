@@ -86,6 +86,41 @@
     - patch # shows the numbers and conditions of a NodeSet (N2)
 {{- end }}
 
+{{- define "sunk-sync.rules.cluster-scheduler" -}}
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs:
+    - list # reads the defaults of Namespaces (P5), and labels that Pods select (P8)
+    - watch # changes arrive within milliseconds
+- apiGroups: [""]
+  resources: [persistentvolumes]
+  verbs:
+    - get # reads a volume right before it reserves it
+    - list # reads which Nodes reach a volume, from the first Pod with a claim on
+    - watch # changes arrive within milliseconds
+    - patch # reserves a volume for the claim of a Pod that has a host (claimRef)
+- apiGroups: [storage.k8s.io]
+  resources: [storageclasses]
+  verbs:
+    - list # reads when a claim gets its volume, from the first Pod with a claim on
+    - watch # changes arrive within milliseconds
+- apiGroups: [storage.k8s.io]
+  resources: [csinodes]
+  verbs:
+    - list # reads how many volumes a Node may attach, from the first Pod with a claim on
+    - watch # changes arrive within milliseconds
+- apiGroups: [storage.k8s.io]
+  resources: [csidrivers]
+  verbs:
+    - list # reads which drivers tell their room, from the first Pod with a claim on
+    - watch # changes arrive within milliseconds
+- apiGroups: [storage.k8s.io]
+  resources: [csistoragecapacities]
+  verbs:
+    - list # reads where there is room for a volume, from the first Pod with a claim on
+    - watch # changes arrive within milliseconds
+{{- end }}
+
 {{- define "sunk-sync.rules.work-scheduler" -}}
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
@@ -124,36 +159,6 @@
     - get # reads the number of Pods in a gang (G1)
 {{- end }}
 
-{{- define "sunk-sync.rules.cluster-scheduler" -}}
-- apiGroups: [""]
-  resources: [persistentvolumes]
-  verbs:
-    - get # reads a volume right before it reserves it
-    - list # reads which Nodes reach a volume, from the first Pod with a claim on
-    - watch # changes arrive within milliseconds
-    - patch # reserves a volume for the claim of a Pod that has a host (claimRef)
-- apiGroups: [storage.k8s.io]
-  resources: [storageclasses]
-  verbs:
-    - list # reads when a claim gets its volume, from the first Pod with a claim on
-    - watch # changes arrive within milliseconds
-- apiGroups: [storage.k8s.io]
-  resources: [csinodes]
-  verbs:
-    - list # reads how many volumes a Node may attach, from the first Pod with a claim on
-    - watch # changes arrive within milliseconds
-- apiGroups: [storage.k8s.io]
-  resources: [csidrivers]
-  verbs:
-    - list # reads which drivers tell their room, from the first Pod with a claim on
-    - watch # changes arrive within milliseconds
-- apiGroups: [storage.k8s.io]
-  resources: [csistoragecapacities]
-  verbs:
-    - list # reads where there is room for a volume, from the first Pod with a claim on
-    - watch # changes arrive within milliseconds
-{{- end }}
-
 {{- define "sunk-sync.rules.own" -}}
 - apiGroups: [""]
   resources: [events]
@@ -183,12 +188,4 @@
   resources: [pods]
   verbs:
     - list # waits until no foreign Pod lives on a Node with the lock (L1)
-{{- end }}
-
-{{- define "sunk-sync.rules.namespaces" -}}
-- apiGroups: [""]
-  resources: [namespaces]
-  verbs:
-    - list # reads the defaults that Namespaces name, for namespace-defaults (P5)
-    - watch # changes arrive within milliseconds
 {{- end }}

@@ -48,15 +48,6 @@
 {{- toJson $rows -}}
 {{- end }}
 
-{{/* Whether some rule needs the annotations of Namespaces. */}}
-{{- define "sunk-sync.takesNamespaceDefaults" -}}
-{{- if include "sunk-sync.hasUserPolicy" . -}}
-{{- range $rules := .Values.scheduler.userPolicy -}}
-{{- if kindIs "map" $rules }}{{ if get $rules "namespace-defaults" }}true{{ end }}{{ end -}}
-{{- end -}}
-{{- end -}}
-{{- end }}
-
 {{/* A duration such as 1m30s, or seconds, as seconds. */}}
 {{- define "sunk-sync.seconds" -}}
 {{- $total := 0.0 -}}

@@ -19,7 +19,6 @@ from sunk_sync.core.model.event_kinds import (
     EVENT_STATIC_CPU,
     EVENT_TOO_LATE,
     EVENT_UNSCHEDULABLE,
-    EVENT_UNSUPPORTED,
     EventKind,
 )
 from sunk_sync.core.model.facts import Pod, reference_of
@@ -30,7 +29,7 @@ from sunk_sync.core.model.names import (
     SCHEDULED_CONDITION,
 )
 from sunk_sync.core.model.verdict import QUIET, Ruling
-from sunk_sync.core.translate.job_spec import static_cpu_warning, unsupported
+from sunk_sync.core.translate.job_spec import static_cpu_warning
 from sunk_sync.core.translate.job_states import is_running, is_waiting
 from sunk_sync.core.translate.pending import error_in_words, waiting_message
 from sunk_sync.core.views.conclusions import (
@@ -66,7 +65,7 @@ def wait(workload: Workload, configuration: Configuration, now: float) -> Ruling
     if not pods:
         wants = (*_corrected(workload), *_late_edit(workload), *surplus)
         return Ruling(wants) if wants else QUIET
-    warnings = _warnings(workload, pods, configuration)
+    warnings = _warnings(workload, pods)
     notice = _notice(workload, configuration)
     if notice is None:
         return Ruling((*warnings, *surplus)) if warnings or surplus else QUIET
@@ -222,22 +221,13 @@ def _corrected(workload: Workload) -> list[Action]:
     ]
 
 
-def _warnings(
-    workload: Workload, pods: list[Pod], configuration: Configuration
-) -> tuple[Action, ...]:
-    """Name settings of the Pod that have no effect, also if it is bound at once (P8, P27)."""
-    if [pod for pod in workload.members.pods if pod.gated]:
-        return ()
-    found: list[tuple[EventKind, str]] = []
-    hard = unsupported(pods)
-    if hard and configuration.unsupported == "ignore":
-        found.append((EVENT_UNSUPPORTED, f"sunk-sync cannot keep these rules: {', '.join(hard)}"))
+def _warnings(workload: Workload, pods: list[Pod]) -> tuple[Action, ...]:
+    """Name what the kubelet may do otherwise than Slurm, also if it is bound at once (P27)."""
     pinned = static_cpu_warning(pods)
-    if pinned and not workload.request.invalid:
-        found.append((EVENT_STATIC_CPU, pinned))
-    return tuple(
-        [RecordEvent(reference_of(pod), event, message) for pod in pods for event, message in found]
-    )
+    gated = any(pod.gated for pod in workload.members.pods)
+    if gated or not pinned or workload.request.invalid:
+        return ()
+    return tuple([RecordEvent(reference_of(pod), EVENT_STATIC_CPU, pinned) for pod in pods])
 
 
 def _surplus(members: Members) -> tuple[Action, ...]:
