@@ -66,6 +66,16 @@ class Neighbours:
 
         The first Pod with a rule, and a rule that reads a new label, cost a look at all Pods.
         """
+        reads = self.reads_namespaces
+        return self._or_all(self._pod_changed(before, after, keys=keys), reads=reads)
+
+    def _or_all(self, concerned: set[str], *, reads: bool) -> set[str]:
+        """Return all workloads if Namespaces matter from now on, or no more."""
+        return concerned if reads == self.reads_namespaces else {*concerned, *self._index.pods}
+
+    def _pod_changed(
+        self, before: Pod | None, after: Pod | None, *, keys: Iterable[str]
+    ) -> set[str]:
         if after is not None and after.spec.rules != NO_RULES:
             self._ruled.add(after.uid)
         if not self.active:
@@ -91,6 +101,10 @@ class Neighbours:
 
     def others_changed(self, taken: Taken) -> set[str]:
         """Pods of other schedulers changed on a Node; return the workloads that this concerns."""
+        reads = self.reads_namespaces
+        return self._or_all(self._others_changed(taken), reads=reads)
+
+    def _others_changed(self, taken: Taken) -> set[str]:
         was_active = self.active
         kinds = self._others.take(taken)
         read = self._placed.read.joined(self._others.labels_read())

@@ -161,7 +161,10 @@ def test_a_pod_waits_for_its_namespace_only_where_a_rule_selects_by_label_P8() -
     core.see(space("late", team="x"))
     assert core.submission(new).excluded == ("n1",)
     plain = replace(there, spec=SMALL)
-    assert cluster(rows[0], plain, *rows[2:]).submission(new) is not None
+    before = cluster(rows[0], plain, *rows[2:])
+    assert before.submission(new) is not None
+    before.see(there)
+    assert before.submission(new) is None
 
 
 @pytest.mark.parametrize(
