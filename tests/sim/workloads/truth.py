@@ -123,9 +123,11 @@ def _shows(pod: Object) -> set[str]:
 
 
 def _forbids(pod: Object) -> set[str]:
+    """Return what it minds. Rules that select Namespaces are judged in group_checks."""
     rules = (pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}
     terms = rules.get("requiredDuringSchedulingIgnoredDuringExecution", ())
     here = [term for term in terms if term["topologyKey"] == "kubernetes.io/hostname"]
+    here = [term for term in here if "namespaceSelector" not in term]
     pairs = [term["labelSelector"]["matchLabels"].items() for term in here]
     return _ports(pod) | {f"{key}={value}" for each in pairs for key, value in each}
 
