@@ -151,3 +151,11 @@ def test_nothing_is_counted_by_kind_while_no_pod_has_a_rule_P8() -> None:
     assert core.submission(ruled_one).excluded == ("n1",)
     core.see(deleted("pods", ruled_one))
     assert not neighbours.active
+
+
+def test_the_namespace_of_pods_of_others_joins_a_team_P8() -> None:
+    new = ruled("p1", OF_TEAM)
+    core = cluster(new, kn1=other(namespace="elsewhere"))
+    assert core.submission(new).excluded == ()
+    core.see(space("elsewhere", team="x"))
+    assert core.submission(new).excluded == ("n1",)
