@@ -150,7 +150,7 @@ class WorkloadSafety:
             raise HistoryError(f"rules: {bind} beside {other}: {ports}")
 
     def _selects(self, term: PodTerm, namespace: str) -> bool:
-        """All Pods with rules are in one namespace."""
+        """Whether the term reads this namespace, which is that of all Pods with rules."""
         row = self._graph.sources.tables["namespaces"].get(namespace)
         labels = set(row.labels) if row is not None else set()
         wanted = {(line.key, line.values[0]) for line in term.namespace_selector or ()}

@@ -112,13 +112,7 @@ class World:
             self._changed("slurmd_pods", row, gone=hidden)
         self.hidden = hidden
 
-    def _changed(
-        self,
-        source: Source,
-        row: Node | SlurmdPod | Pod | Namespace | VolumeRow,
-        *,
-        gone: bool = False,
-    ) -> None:
+    def _changed(self, source: Source, row: KubeRow, *, gone: bool = False) -> None:
         """Count the change; the watch reports it if it works and the object is selected."""
         self.version += 1
         order = float(self.version)

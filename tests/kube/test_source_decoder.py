@@ -109,6 +109,12 @@ def test_a_namespace_becomes_the_defaults_that_it_names_P5(
     assert fact == Observed(Namespace("team", "u1", defaults), 7.0)
 
 
+def test_the_labels_of_a_namespace_are_read_sorted_P8() -> None:
+    body = namespace("null").replace(b'"uid":"u1"', b'"uid":"u1","labels":{"b":"2","a":"1"}')
+    fact = NAMESPACES.object(body)
+    assert fact == Observed(Namespace("team", "u1", labels=(("a", "1"), ("b", "2"))), 7.0)
+
+
 def test_a_recorded_watch_reports_changes_in_order() -> None:
     events = [NODES.event(line) for line in recorded("watch-nodes.json").splitlines()]
     orders = [event.order for event in events if isinstance(event, Observed)]
