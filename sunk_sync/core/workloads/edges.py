@@ -394,7 +394,7 @@ class WorkloadEdges:
 
     def _placed_again(self, workloads: Iterable[str]) -> set[Key]:
         """Pods took or left a place: return the workloads that may not stand beside them (P8)."""
-        return {workload_key(one) for key in workloads for one in self._neighbours.refresh(key)}
+        return set(map(workload_key, self._neighbours.refresh_each(workloads)))
 
     def _touch_node(self, node_name: str) -> set[Key]:
         """The residents of a Node changed: drop cached values; return the keys that read them."""

@@ -21,8 +21,7 @@ class NamespaceEdges:
 
     def changed(self, before: Namespace | None, after: Namespace | None) -> set[Key]:
         """Check its Pods again (P5), and all if their rules read labels that changed (P8)."""
-        row = after or before
-        keys = set() if row is None else self._requests_changed(row.name)
+        keys = self._requests_changed(before, after)
         labels = {key for key, _ in _labels_of(before) ^ _labels_of(after)}
         if self._neighbours.namespaces_changed(labels):
             keys |= self._every_workload()
@@ -32,12 +31,15 @@ class NamespaceEdges:
         """All Namespaces are known now."""
         self._neighbours.namespaces_listed()
 
-    def _requests_changed(self, name: str) -> set[Key]:
+    def _requests_changed(self, before: Namespace | None, after: Namespace | None) -> set[Key]:
+        """A label alone changes no request: what Slurm refused stays refused."""
+        row = after or before
+        if row is None or (before and after and before.defaults == after.defaults):
+            return set()
         pods = self._index.pods.items()
-        keys = [key for key, of in pods if any(pod.namespace == name for pod in of.values())]
+        keys = [key for key, of in pods if any(pod.namespace == row.name for pod in of.values())]
         self._memory.forget_refusals(keys)
-        concerned = {one for key in keys for one in self._neighbours.refresh(key)}
-        return set(map(workload_key, concerned.union(keys)))
+        return set(map(workload_key, self._neighbours.refresh_each(keys).union(keys)))
 
     def _every_workload(self) -> set[Key]:
         return set(map(workload_key, (*self._index.pods, *self._index.orphans)))

@@ -88,7 +88,7 @@ class Neighbours:
             concerned = {one for place in places for one in self._concerned(place.kind)}
             concerned.update(self.heads())  # equal Pods may differ now: turns change
         else:
-            concerned = {one for key in keys for one in self.refresh(key)}
+            concerned = self.refresh_each(keys)
         if before is not None and (after is None or after.uid != before.uid):
             self._forget_pod(before.uid)
         return concerned
@@ -166,6 +166,9 @@ class Neighbours:
         for key in self._index.pods:
             self.refresh(key)
         self._tidy(own)
+
+    def refresh_each(self, keys: Iterable[str]) -> set[str]:
+        return {one for key in keys for one in self.refresh(key)}
 
     def refresh(self, key: str) -> set[str]:
         """Read the places of a workload again; return the workloads that this concerns."""

@@ -485,6 +485,14 @@ def test_another_default_lets_a_refused_submission_be_tried_at_once_P5_P10() -> 
     assert submitted_user(core) == 12
 
 
+def test_a_new_label_of_a_namespace_lets_no_refused_submission_be_tried_P10() -> None:
+    core = taking_defaults(team("11"))
+    digest = core.graph.workload(WORKLOAD).request.digest
+    core.see(SubmitRefused(WORKLOAD, 2045, "no association", "script", digest))
+    core.see(replace(team("11"), labels=(("a", "b"),)))
+    assert not core.workload_wants(POD, SubmitJob)
+
+
 def test_a_namespace_that_is_gone_must_be_read_again_P5() -> None:
     core = taking_defaults(team("11"))
     core.see(deleted(NAMESPACES, team("11")))
