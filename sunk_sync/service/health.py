@@ -11,7 +11,6 @@ from sunk_sync.core.model.facts import (
     NEEDED,
     NODE_SETS,
     OTHER_PODS,
-    SOURCES,
     VOLUME_SOURCES,
     Source,
 )
@@ -68,15 +67,11 @@ class Health:
         return listed and not self.stopping, checks
 
     def _sources(self) -> Sequence[Source]:
-        """Return the sources that sunk-sync reads: jobs only if it schedules Pods, volumes only
-        while a Pod has a claim.
-        """
+        """Return the sources that sunk-sync reads: volumes only while a Pod has a claim."""
         assert self.reconciler is not None
         graph = self.reconciler.graph
-        schedules = graph.configuration.scheduler
-        always = [one for one in SOURCES if schedules or one != "jobs"]
         volumes = VOLUME_SOURCES if graph.workloads.volumes.active else ()
-        return [*always, *graph.sources.optional, *volumes]
+        return [*graph.sources.from_start, *volumes]
 
     def _source(self, source: Source) -> Check:
         assert self.reconciler is not None

@@ -16,9 +16,7 @@ from sunk_sync.core.model.actions import Action, SubmitJob
 from sunk_sync.core.model.calls import GateCall, JobNotice, LockCall
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
-    OPTIONAL,
     OTHER_PODS,
-    SOURCES,
     VOLUME_SOURCES,
     News,
     Source,
@@ -35,6 +33,7 @@ from sunk_sync.core.model.outcomes import Done, Outcome, Unsure
 from sunk_sync.core.model.placeholder import QUEUED
 from sunk_sync.core.policy import Policy
 from sunk_sync.core.reconciler import Reconciler
+from sunk_sync.core.tables.sources import sources_from_start
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.api.fencing import unlimited
@@ -429,9 +428,11 @@ def selections_of(settings: Settings) -> Mapping[Source, Selection]:
 
 
 def sources_of(settings: Settings) -> Sequence[Source]:
-    """Return the sources that are read from the start; those of volumes follow when needed."""
-    read = [one for one in OPTIONAL if one in selections_of(settings)]
-    return (*SOURCES, *(one for one in read if one not in VOLUME_SOURCES))
+    return sources_from_start(
+        scheduler="scheduler" in settings.components,
+        all_pods=watches_all_pods(settings),
+        node_sets=NODESETS in settings.components,
+    )
 
 
 def watches_all_pods(settings: Settings) -> bool:

@@ -33,6 +33,7 @@ def installed(cluster_helm: Helm, kube: KubeServer) -> Iterator[Helm]:
         except BedError:
             break
     kube.kubectl("delete", "secret", "-n", NAMESPACE, "sunk-sync-slurm-hooks-key")
+    kube.kubectl("label", "namespace", NAMESPACE, f"{ENFORCE}-")
 
 
 def command(helm: Helm, what: str, values: Any = None) -> str:

@@ -35,6 +35,7 @@ def test_a_pod_that_outgrows_its_job_says_so_until_it_fits_again_P20(
     load.until(lambda: load.condition(CONDITION)[:2] == ("True", "PodResized"))
     assert f"3 CPUs, and Slurm job {job_id} holds 1." in load.condition(CONDITION)[2]
     load.until(lambda: load.events_of(CONDITION) == [load.condition(CONDITION)[2]])
+    load.until(lambda: load.events_of("SettingsIgnored"))
     since = scheduler.mark()
     resize(pods, load, "1", "64Mi")
     load.until(lambda: load.condition(CONDITION)[0] == "")

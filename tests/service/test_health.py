@@ -55,6 +55,15 @@ def test_the_service_is_ready_once_both_sides_were_listed() -> None:
     assert checks_of(health)["kubernetes: workload pods"][0] == "degraded"
 
 
+def test_the_syncer_alone_is_not_degraded_by_what_only_the_scheduler_reads() -> None:
+    """It reads neither jobs nor Namespaces."""
+    core = Core(listed=False, scheduler="")
+    for source in ("nodes", "slurmd_pods", "slurm_nodes", "pods"):
+        core.see(*listing(source))
+    degraded = [name for name, (status, _) in checks_of(health_of(core)).items() if status != "ok"]
+    assert degraded == []
+
+
 def test_an_outage_of_slurm_degrades_a_ready_service_F4() -> None:
     """Otherwise the Service would lose its only replica when Slurm restarts."""
     core = Core(node(), slurmd_pod(), slurm_node())

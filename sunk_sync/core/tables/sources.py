@@ -4,6 +4,7 @@ from typing import Any
 
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
+    NAMESPACES,
     NEEDED,
     NODE_SETS,
     OPTIONAL,
@@ -14,21 +15,33 @@ from sunk_sync.core.model.facts import (
 )
 from sunk_sync.core.tables.table import Table
 
+SCHEDULER_READS: tuple[Source, ...] = ("jobs", NAMESPACES)
+"""Read only by component scheduler."""
+
+
+def sources_from_start(*, scheduler: bool, all_pods: bool, node_sets: bool) -> tuple[Source, ...]:
+    """Return the sources that are read from the start; those of volumes follow when needed."""
+    chosen = {
+        **dict.fromkeys(SOURCES, True),
+        **dict.fromkeys(SCHEDULER_READS, scheduler),
+        OTHER_PODS: all_pods,
+        NODE_SETS: node_sets,
+    }
+    return tuple([source for source, is_read in chosen.items() if is_read])
+
 
 class Sources:
     def __init__(self, configuration: Configuration) -> None:
         self.tables: dict[Source, Table[Any]] = {
             source: Table() for source in (*SOURCES, *OPTIONAL)
         }
-        chosen = {
-            OTHER_PODS: configuration.watch_all_pods,
-            NODE_SETS: configuration.node_sets,
-        }
-        self.optional = tuple([source for source, is_read in chosen.items() if is_read])
-        """Optional sources that the settings ask for."""
-        self._workloads_need = (
-            *WORKLOADS_NEED, *(one for one in self.optional if one != NODE_SETS),
-        )  # fmt: skip
+        others = (OTHER_PODS,) if configuration.watch_all_pods else ()
+        self._workloads_need = (*WORKLOADS_NEED, *others)
+        self.from_start = sources_from_start(
+            scheduler=bool(configuration.scheduler),
+            all_pods=configuration.watch_all_pods,
+            node_sets=configuration.node_sets,
+        )
         self.refresh()
 
     def refresh(self) -> None:
