@@ -155,7 +155,9 @@ class NodeSetChecks:
         if prefix != truth.prefix_of(versions[-1]) or not ordinal.isdigit():
             self._break("name", f"Pod {name} was made for {name_of(versions[-1])}")
         most = max(map(truth.replicas_of, versions))
-        staying = [one for one in truth.pods_of(self._worlds, versions[-1]) if _counts(one)]
+        gone = self._past.without_heir
+        pods = truth.pods_of(self._worlds, versions[-1])
+        staying = [one for one in pods if one["metadata"]["uid"] not in gone]
         if len(staying) > most:
             self._break("too many", f"Pod {name} is one of {len(staying)}, wanted are {most}")
         self._check_name(pod)
@@ -409,11 +411,6 @@ def _stays(pod: Object) -> bool:
 
 def _is_unasked(pod: Object) -> bool:
     return words.PENDING_DELETION not in words.annotations_of(pod)
-
-
-def _counts(pod: Object) -> bool:
-    """Whether it is one of the desired: a condemned one is, until it is deleted."""
-    return not (truth.leaves(pod) and words.is_terminating(pod))
 
 
 def _features_in_mark(record: Node) -> set[str]:

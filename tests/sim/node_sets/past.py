@@ -58,6 +58,8 @@ class Past:
         self._specs: defaultdict[str, deque[tuple[float, Object]]] = defaultdict(deque)
         """UID of a NodeSet → its versions, and until when each stood."""
         self.slots: defaultdict[str, Slot] = defaultdict(Slot)
+        self.without_heir: set[str] = set()
+        """UIDs of Pods that end, and of whose name no Pod was to follow at some moment since."""
         self.touched_s: dict[str, float] = {}
         """Slurm node → when others last changed its drain, or made it."""
         self.features_s: dict[str, float] = {}
@@ -112,6 +114,8 @@ class Past:
             slot.asked_s = now_s
         if author == US and before is None:
             slot.made_s = now_s
+        if words.is_terminating(now) and truth.leaves(now):
+            self.without_heir.add(now["metadata"]["uid"])
         ready = words.is_ready(now) and not gone
         slot.ready_s = (slot.ready_s or now_s) if ready else None
         self.look_at(name_of(now))
