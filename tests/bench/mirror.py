@@ -19,7 +19,7 @@ SEEN_WITHIN_S = 20.0
 def mirror() -> Iterator[Figure]:
     """Drain each of 100 hosts in Slurm at random moments, twice; wait for the Pod condition."""
     with site(HOSTS) as here:
-        watch = PodWatch(here.bed, "slurm")
+        watch = PodWatch(here.bed.kube, "slurm")
         took_ms: list[float] = []
         for _ in range(ROUNDS):
             took_ms += _drain_all(here, watch)

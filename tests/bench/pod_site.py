@@ -138,7 +138,7 @@ def pod_site(
                 proxy=proxy,
                 service=service,
                 hooks=hooks_proxy,
-                watch=PodWatch(bed, "default"),
+                watch=PodWatch(bed.kube, "default"),
                 kubectl=bed.kube.rest.connect(),
             )
             here.point_gate(hooks_proxy.url)

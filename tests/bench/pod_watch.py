@@ -10,13 +10,13 @@ from typing import Literal
 import msgspec
 
 from tests.bench.running import BenchError, Measured
-from tests.real.testbed import Bed
+from tests.real.testbed.kube import KubeServer
 
 DEADLINE_S = 60.0
 ALIVE_S = 1.0
 """Interval of the check that the service, or the floor, still runs."""
 DRAINED = "SlurmNodeStateDrain"
-Change = Literal["bound", "deleting", "gone", "drained"]
+Change = Literal["made", "bound", "deleting", "gone", "drained"]
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -55,20 +55,20 @@ _event = msgspec.json.Decoder(_Event).decode
 class PodWatch:
     """When each change of each Pod in one namespace appeared first, in monotonic seconds."""
 
-    def __init__(self, bed: Bed, namespace: str) -> None:
-        self._bed = bed
+    def __init__(self, kube: KubeServer, namespace: str) -> None:
+        self._kube = kube
         self._path = f"/api/v1/namespaces/{namespace}/pods"
         self._came = threading.Condition()
         self.clear()
-        listed = bed.kube.rest.call("GET", f"{self._path}?limit=1")
+        listed = kube.rest.call("GET", f"{self._path}?limit=1")
         self._version = listed["metadata"]["resourceVersion"]
         self._lines = self._open()
         threading.Thread(target=self._read, daemon=True).start()
 
     def _open(self) -> HTTPResponse:
-        connection = self._bed.kube.rest.connect()
+        connection = self._kube.rest.connect()
         connection.timeout = None
-        own = {"Authorization": f"Bearer {self._bed.kube.admin_token}"}
+        own = {"Authorization": f"Bearer {self._kube.admin_token}"}
         query = f"watch=true&timeoutSeconds=86400&resourceVersion={self._version}"
         connection.request("GET", f"{self._path}?{query}", headers=own)
         return connection.getresponse()
@@ -92,6 +92,7 @@ class PodWatch:
         self._version = pod.metadata.resource_version or self._version
         drained = any(one.type == DRAINED and one.status == "True" for one in pod.status.conditions)
         changes: dict[Change, bool] = {
+            "made": True,
             "bound": bool(pod.spec.node_name),
             "deleting": bool(pod.metadata.deletion_timestamp),
             "gone": event.type == "DELETED",

@@ -381,7 +381,9 @@ class NodeSetChecks:
             held = was - {truth.FINALIZER}
         if before["spec"] != now["spec"] or (was ^ held) - {truth.FINALIZER}:
             self._break("foreign", f"NodeSet {name}: fields of others changed")
-        if truth.FINALIZER in was - held and not truth.is_orphaned(before):
+        # The garbage collector may have done its part while our write was on its way.
+        orphaned = any(map(truth.is_orphaned, self._past.versions(now["metadata"]["uid"])))
+        if truth.FINALIZER in was - held and not orphaned:
             pods = [
                 name
                 for name in map(name_of, truth.pods_of(self._worlds, now))
