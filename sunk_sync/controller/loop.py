@@ -41,7 +41,7 @@ BATCH_S = 0.05
 HEARTBEAT_S = 1.0
 AUDIT_ROUND_S = 60.0
 """The audit decides every key again once in this time."""
-AUDIT_STEP = 100
+AUDIT_STEP = 50
 
 
 class TakeOver(Struct, frozen=True):
@@ -110,6 +110,8 @@ class Loop:
         """Keys with news that are not decided yet."""
         self._kept: dict[Key, tuple[Kept, ...]] = {}
         self._audit_next_s = clock() + AUDIT_ROUND_S
+        self._audits_next = False
+        """The next step is one of the audit: both in one would take too long."""
         self._batch_s: float | None = None
         """Start of the current batch: since then there has been more work than one step does."""
         self._share = 1.0
@@ -145,17 +147,20 @@ class Loop:
     def _step(self) -> bool:
         begun_s = self._clock()
         self.beat_s = begun_s
-        news = self._take_in(begun_s)
-        keys = self._hand_over(begun_s)
-        more = bool(self._inbox or self.reconciler.pending)
-        if begun_s >= self._audit_next_s and not more:
+        news = keys = 0
+        audits, self._audits_next = self._audits_next, False
+        if audits:
             self._audit(begun_s)
-            more = bool(self.reconciler.pending)
+        else:
+            news = self._take_in(begun_s)
+            keys = self._hand_over(begun_s)
+        more = bool(self._inbox or self.reconciler.pending)
+        self._audits_next = begun_s >= self._audit_next_s and not more
         spent_s = self._clock() - begun_s
         self._journal.stepped(seconds=spent_s, news=news, keys=keys)
         self._pace(spent_s, more=more)
         self._gather(begun_s, more=more)
-        return more
+        return more or self._audits_next
 
     def _pace(self, spent_s: float, *, more: bool) -> None:
         """Halve the share after a long step; double it after a short step that left work."""

@@ -276,8 +276,22 @@ async def test_the_audit_waits_while_keys_wait() -> None:
     controller.loop.reconciler.pending.update(dict.fromkeys(others))
     controller.loop._step()
     assert controller.loop._audit_next_s == due_s
+    assert controller.loop._step()
+    assert controller.loop._audit_next_s == due_s
     controller.loop._step()
     assert controller.loop._audit_next_s > due_s
+
+
+@in_virtual_time
+async def test_the_audit_has_a_step_of_its_own_also_while_news_come_all_the_time() -> None:
+    """With news in the same step it would take too long."""
+    controller = await on_host()
+    due_s = controller.loop._audit_next_s = now()
+    for audited in (False, True):
+        controller.loop._inbox.append(Confirmed("nodes", now()))
+        assert controller.loop._step()
+        assert (controller.loop._audit_next_s > due_s) == audited
+    assert controller.loop._inbox
 
 
 @in_virtual_time
