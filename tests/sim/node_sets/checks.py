@@ -279,6 +279,8 @@ class NodeSetChecks:
             return
         if "DRAIN" in record.flags or past.is_recent(past.touched_s.get(name)):
             return
+        if past.is_recent(past.slots[name].busy_s):
+            return
         if truth.condemned_for(pod):
             return  # it goes in any case
         living = [one for one in pods if not words.is_terminating(one)]

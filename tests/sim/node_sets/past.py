@@ -31,6 +31,8 @@ class Slot(Struct):
     """When it was last available."""
     idle_s: float | None = None
     """Since when it is useful and idle."""
+    busy_s: float | None = None
+    """Since when jobs are at work there."""
     ready_s: float | None = None
     """Since when its Pod is ready."""
     made_s: float = -1e9
@@ -139,13 +141,15 @@ class Past:
         slot, now_s = self.slots[name], self._worlds.now_s
         pod, record = self.pod(name), self._worlds.slurm.nodes.get(name)
         useful = pod is not None and truth.is_useful(pod, record)
-        idle = useful and record is not None and not truth.is_at_work(record)
+        busy = record is not None and truth.is_at_work(record)
+        idle = useful and record is not None and not busy
         if slot.available_s == float("inf"):
             slot.available_s = now_s
         if pod is not None and truth.is_available(pod, self._answering(record)):
             slot.available_s = float("inf")
         slot.useful_s = (slot.useful_s or now_s) if useful else None
         slot.idle_s = (slot.idle_s or now_s) if idle else None
+        slot.busy_s = (slot.busy_s or now_s) if busy else None
 
     def _answering(self, record: Node | None) -> Node | None:
         """Return the record without the silence that a lift brings for a moment."""

@@ -144,7 +144,7 @@ SCENARIOS: Mapping[str, NodeSetScenario] = {
         "N27", (1, make(2)), (20, job("cpu-1", seconds=9000)), cpu_0=IDLE, cpu_1=MIXED
     ),
     "replicas fall while a slot is busy": story(
-        "N6 N7 N8 N10", (1, make(3)), (20, job("cpu-0")), (5, scale(1)), cpu_0=IDLE
+        "N6 N7 N8 N10", (1, make(3)), (20, job("cpu-0")), (15, scale(1)), cpu_0=IDLE
     ),
     "replicas fall while all are busy": story(
         "N6 N8",
