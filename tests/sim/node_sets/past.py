@@ -47,6 +47,8 @@ class Slot(Struct):
     """When others last asked for the deletion of its Pod, or took this back."""
     drained_s: float = float("inf")
     """Since when its Slurm node is drained."""
+    drained_before_s: float = float("inf")
+    """Since when it was drained when its drain was last lifted."""
     lifted_s: float = -1e9
     """When its drain was last lifted: slurmctld counts it as silent until its next ping."""
 
@@ -132,9 +134,19 @@ class Past:
         if author != US and features[0] != features[1]:
             self.features_s[row.name] = self._worlds.now_s
         if drained[0] and not drained[1]:
-            self.slots[row.name].lifted_s = self._worlds.now_s
+            slot = self.slots[row.name]
+            slot.lifted_s, slot.drained_before_s = self._worlds.now_s, slot.drained_s
         if drained[0] != drained[1]:
             self.slots[row.name].drained_s = self._worlds.now_s if drained[1] else float("inf")
+
+    def drained_s(self, slot: Slot) -> float:
+        """Return since when sunk-sync may count its Slurm node as drained.
+
+        A request that it sent before a lift may arrive after the next drain.
+        """
+        if self.is_recent(slot.lifted_s):
+            return min(slot.drained_s, slot.drained_before_s)
+        return slot.drained_s
 
     def look_at(self, name: str) -> None:
         """Note since when the slot is of use, idle and available."""

@@ -30,7 +30,7 @@ def why_not(worlds: Worlds, past: Past, job: Job) -> str:
     cause = truth.condemned_for(pod) if pod is not None else ""
     if pod is None or not cause:
         return "" if past.is_recent(slot.condemned_s) else f"Pod {name} may stay"
-    ran_s = worlds.now_s - slot.drained_s + EARLY_S
+    ran_s = worlds.now_s - past.drained_s(slot) + EARLY_S
     versions = past.versions(truth.owner_of(pod))
     if any(_allows(one, job, cause=cause, ran_s=ran_s) for one in versions):
         return ""
