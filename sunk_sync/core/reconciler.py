@@ -15,6 +15,7 @@ from sunk_sync.core.model.facts import News
 from sunk_sync.core.model.keys import CLUSTER, Key
 from sunk_sync.core.model.verdict import Decision, Kept, StandingVerdict, Verdict
 from sunk_sync.core.policy import NONE_HELD, Policy
+from sunk_sync.core.rests import Rests
 
 OUT_OF_SERVICE = Verdict(because="out of service: a rule failed for this key")
 
@@ -34,6 +35,7 @@ class Reconciler:
         self.standing: dict[Key, StandingVerdict] = {}
         self.failures: dict[Key, RuleError] = {}
         """Keys that sunk-sync does not decide until one of their facts changes."""
+        self._rests = Rests()
         self._timers: list[tuple[float, Key]] = []
         self._wanting: dict[Key, None] = {}
         """Keys with desired writes: policy screens them again when a source changes."""
@@ -69,6 +71,8 @@ class Reconciler:
             if spent >= limit:
                 break
             del self.pending[key]
+            if self._rests.puts_off(key, now=now):
+                continue
             decision = self._decide(key, now=now)
             decisions.append(decision)
             spent += len(decision.allowed) or 1
@@ -78,7 +82,8 @@ class Reconciler:
         return decisions
 
     def next_timer_s(self) -> float | None:
-        return self._timers[0][0] if self._timers else None
+        times = (self._timers[0][0] if self._timers else None, self._rests.next_s())
+        return min((time for time in times if time is not None), default=None)
 
     def contested(self) -> int:
         wants = (one.verdict.wants for one in self.standing.values())
@@ -119,7 +124,9 @@ class Reconciler:
 
     def _settled(self, key: Key, *, now: float) -> bool:
         """Whether the key is not pending, failed, due or forgotten."""
-        if key in self.pending or key in self.failures or not self.graph.keys.knows(key):
+        if key in self.pending or self._rests.holds(key):
+            return False
+        if key in self.failures or not self.graph.keys.knows(key):
             return False
         standing = self.standing.get(key)
         again_s = standing.look_again_s if standing is not None else None
@@ -138,6 +145,8 @@ class Reconciler:
         else:
             self.standing.pop(key, None)
             self._wanting.pop(key, None)
+        if key[0] == "nodeset":
+            self._rests.begin(key, rows=self.graph.node_set_size(key[1]), now=now)
         return Decision(key, screened.allowed, verdict.because, screened.kept)
 
     def _remember(self, key: Key, verdict: Verdict, kept: tuple[Kept, ...]) -> None:
@@ -163,6 +172,7 @@ class Reconciler:
             if standing is not None and standing.look_again_s == again_s:
                 standing.look_again_s = None
                 self.pending[key] = None
+        self.pending.update(dict.fromkeys(self._rests.end(now=now)))
 
 
 def _earliest(verdict: Verdict, kept: tuple[Kept, ...]) -> float | None:

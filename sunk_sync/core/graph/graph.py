@@ -139,6 +139,10 @@ class Graph:
     def node_set(self, key: str) -> NodeSetView | None:
         return self.node_set_snapshots.view(key)
 
+    def node_set_size(self, key: str) -> int:
+        """Return how many Pods the NodeSet has."""
+        return self.node_set_snapshots.size(key)
+
     def cluster(self) -> Cluster:
         unselected = sum(
             pod_key(get_result.namespace, get_result.name) not in self.slurmd_pods.entries

@@ -45,6 +45,11 @@ class NodeSetSnapshots:
             emptied_s=index.emptied_s(spec),
         )
 
+    def size(self, key: str) -> int:
+        """Return the number of its slots; 0 if there is no such NodeSet."""
+        entry = self._index.node_sets.entries.get(key)
+        return 0 if entry is None else len(self._index.pods_of(entry.row))
+
     def _held(self, spec: NodeSet, slots: tuple[Slot, ...]) -> tuple[str, ...]:
         held = self._index.held
         return tuple(one.name for one in slots if pod_key(spec.namespace, one.name) in held)
