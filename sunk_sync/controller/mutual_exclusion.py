@@ -8,7 +8,10 @@ from sunk_sync.core.model.actions import (
     SubmitJob,
 )
 from sunk_sync.core.model.lock_actions import AnswerLock
-from sunk_sync.core.model.node_set_actions import CreatePod, DeletePod
+from sunk_sync.core.model.node_set_actions import Condemn, CreatePod, DeletePod
+
+Choice = tuple[tuple[str, str], type[Action]]
+"""A NodeSet, and a kind of write that chooses among its Pods."""
 
 
 class MutualExclusion:
@@ -20,8 +23,8 @@ class MutualExclusion:
         """Key → the last submission for it."""
         self._binds: dict[str, list[Slot]] = {}
         """Slurm node → the bindings to it that are in flight or in doubt."""
-        self._dropped: dict[str, list[Slot]] = {}
-        """UID of a NodeSet → creations of Pods that are not desired any more and may still come."""
+        self._dropped: dict[Choice, list[Slot]] = {}
+        """NodeSet and kind of write → those that are not desired any more and may take effect."""
 
     def arrange(self, slot: Slot, action: Action, *, now: float) -> None:
         """Name the slots that this write must wait for."""
@@ -34,10 +37,13 @@ class MutualExclusion:
                 slot.after = tuple(self._bindings(action.slurm_node, now=now))
             case AnswerGate():
                 slot.after = ()
-            case CreatePod():
-                # A lower name got free while another Pod was on its way: whether both are needed
-                # shows when that one is made (N1).
-                others = self._late_creations(action.reference.uid, now=now)
+            case Condemn(why=""):
+                slot.after = ()
+            case CreatePod() | Condemn():
+                # Another choice was on its way, for example because a lower name got free, or
+                # another Pod was not ready: whether both must be made, or must go, shows when that
+                # one is done (N1, N6).
+                others = self._late((slot.key, type(action)), now=now)
                 slot.after = tuple(one for one in others if one is not slot)
             case DeletePod():
                 # The drain may be lifted at this moment, and a job may start (N8). The Pod of a
@@ -49,11 +55,11 @@ class MutualExclusion:
                 slot.after = (self._slots.of(lock),) if action.node_name else ()
 
     def drop(self, slot: Slot, *, now: float) -> None:
-        """Note a creation that is not desired any more while it has no answer."""
+        """Note a choice of a NodeSet that is not desired any more while it has no answer."""
         action = slot.in_flight or slot.sent
-        if isinstance(action, CreatePod) and (slot.in_flight or slot.attempts):
-            uid = action.reference.uid
-            self._dropped[uid] = [*self._late_creations(uid, now=now), slot]
+        if isinstance(action, CreatePod | Condemn) and (slot.in_flight or slot.attempts):
+            choice = (slot.key, type(action))
+            self._dropped[choice] = [*self._late(choice, now=now), slot]
 
     def forget(self, slot: Slot) -> None:
         if self._submits.get(slot.key) is slot:
@@ -77,12 +83,12 @@ class MutualExclusion:
         if earlier is not slot and earlier.in_flight is not None:
             slot.behind, earlier.behind = (earlier,), (slot,)
 
-    def _late_creations(self, uid: str, *, now: float) -> list[Slot]:
-        """Return creations that may still make a Pod that the NodeSet does not choose any more."""
-        slots = self._dropped.pop(uid, [])
+    def _late(self, choice: Choice, *, now: float) -> list[Slot]:
+        """Return writes that may still make, or condemn, a Pod that is not chosen any more."""
+        slots = self._dropped.pop(choice, [])
         may = [one for one in slots if one.desired is None and _may_come(one, now)]
         if may:
-            self._dropped[uid] = may
+            self._dropped[choice] = may
         return may
 
     def _bindings(self, slurm_node: str, *, now: float) -> list[Slot]:

@@ -11,7 +11,7 @@ from sunk_sync.controller.workqueue import Limits
 from sunk_sync.core.model.actions import Action, AnswerGate, Bind, Undrain
 from sunk_sync.core.model.facts import Attempt, BindTried, Reference, reference_of
 from sunk_sync.core.model.lock_actions import AnswerLock, Unlock
-from sunk_sync.core.model.node_set_actions import CreatePod, DeletePod
+from sunk_sync.core.model.node_set_actions import Condemn, CreatePod, DeletePod
 from sunk_sync.core.model.outcomes import Done, Outcome, Unsure
 from sunk_sync.core.model.timing import BINDING_S
 from tests.kit.build import identity, pod
@@ -27,6 +27,10 @@ GROWING = node_set(3)
 CPU_0, CPU_2, CPU_3 = (
     CreatePod(reference_of(GROWING), f"cpu-{number}", GROWING, plan(GROWING))
     for number in (0, 2, 3)
+)
+END_0, END_1, STAY_0 = (
+    Condemn(Reference("Pod", "slurm", f"cpu-{number}", f"u{number}"), why)
+    for number, why in ((0, "scale-in"), (1, "scale-in"), (0, ""))
 )
 GO = AnswerGate(call=1, slurm_node="n1", go=True, why="")
 
@@ -108,6 +112,28 @@ async def test_pods_that_are_all_wanted_do_not_wait_for_each_other_N1() -> None:
     await bench.want_for(0.1, CPU_2, CPU_3)
     await bench.want_for(0.1, CPU_2, CPU_3, CPU_0)
     assert bench.kube.actions == [CPU_2, CPU_3, CPU_0]
+
+
+@on_bench
+async def test_another_pod_is_condemned_only_after_the_one_on_its_way_N6(bench: Bench) -> None:
+    """Simulator 9310424: the first had just got ready, and for a moment no Pod was to stay."""
+    bench.kube.seconds = 3
+    await bench.want_for(0.1, END_1)
+    await bench.want_for(2.94, END_0)
+    await bench.want_for(1)
+    assert bench.kube.actions == [END_1]
+    await bench.want_for(0.1, END_1)
+    await bench.want_for(3.3, END_0)
+    assert bench.kube.actions == [END_1, END_1, END_0]
+
+
+@in_virtual_time
+async def test_a_pod_that_may_stay_after_all_is_told_at_once_N9() -> None:
+    bench = Bench(kube=Limits(concurrency=3, batch=1, leisurely=3))
+    bench.kube.seconds = 3
+    await bench.want_for(0.1, END_1)
+    await bench.want_for(0.1, STAY_0)
+    assert bench.kube.actions == [END_1, STAY_0]
 
 
 @on_bench
