@@ -15,7 +15,6 @@ from sunk_sync.embedded.slurm.model.node import Node
 from sunk_sync.embedded.wire import Answer
 from tests.sim import words
 from tests.sim.history import History
-from tests.sim.judging import mark_of
 from tests.sim.node_sets import truth
 from tests.sim.node_sets.past import Past
 from tests.sim.node_sets.requeue_checks import why_not
@@ -359,13 +358,16 @@ class NodeSetChecks:
         ):
             self._break("foreign record", f"{name} is of others, and got {after.features}")
             return
-        ours = _features_in_mark(before) | _features_in_mark(after)
+        ours = truth.features_in_mark(before) | truth.features_in_mark(after)
+        read_s = CALL_S if self._past.lossy else 0.05
+        marked, until_s = self._past.unmarked.get(name, (set(), -1e9))
+        if self._sent_s < until_s + read_s:
+            ours |= marked
         for was, now in (
             (before.features, after.features),
             (before.active_features, after.active_features),
         ):
             gone = set(was) - set(now) - ours
-            read_s = CALL_S if self._past.lossy else 0.05
             if gone and self._worlds.now_s < self._past.features_s.get(name, -1e9) + read_s:
                 self._excuse("features of others set during the read")
             elif gone:
@@ -415,8 +417,3 @@ def _stays(pod: Object) -> bool:
 
 def _is_unasked(pod: Object) -> bool:
     return words.PENDING_DELETION not in words.annotations_of(pod)
-
-
-def _features_in_mark(record: Node) -> set[str]:
-    """Return the features that sunk-sync notes as its own in the comment."""
-    return set(mark_of(record.comment).get("set_features") or ())

@@ -68,6 +68,8 @@ class Past:
         """Slurm node → when others last changed its drain, or made it."""
         self.features_s: dict[str, float] = {}
         """Slurm node → when others last changed its features."""
+        self.unmarked: dict[str, tuple[set[str], float]] = {}
+        """Slurm node → features that its mark called ours until others removed it, and when."""
         self.submitted_s: dict[int, float] = {}
         self.begun_s: dict[int, float] = {}
         """Life → when it sent its first request."""
@@ -133,6 +135,9 @@ class Past:
         features = [one and one.features for one in (before, after)]
         if author != US and features[0] != features[1]:
             self.features_s[row.name] = self._worlds.now_s
+        marked = [set() if one is None else truth.features_in_mark(one) for one in (before, after)]
+        if author != US and marked[0] - marked[1]:
+            self.unmarked[row.name] = (marked[0], self._worlds.now_s)
         if drained[0] and not drained[1]:
             slot = self.slots[row.name]
             slot.lifted_s, slot.drained_before_s = self._worlds.now_s, slot.drained_s

@@ -9,6 +9,7 @@ from sunk_sync.embedded.kubernetes.store.kinds import NODE_SETS
 from sunk_sync.embedded.slurm.model.job import Job
 from sunk_sync.embedded.slurm.model.node import Node
 from tests.sim import words
+from tests.sim.judging import mark_of
 from tests.sim.words import PREFIX, Object
 from tests.sim.worlds import Worlds
 
@@ -86,6 +87,11 @@ def stamp_of(record: Node) -> tuple[str, str]:
 def records_of(worlds: Worlds, node_set: Object) -> list[Node]:
     digest = digest_of(worlds, node_set)
     return [one for one in worlds.slurm.nodes.values() if stamp_of(one)[0] == digest]
+
+
+def features_in_mark(record: Node) -> set[str]:
+    """Return the features that sunk-sync notes as its own in the comment."""
+    return set(mark_of(record.comment).get("set_features") or ())
 
 
 def is_at_work(record: Node) -> bool:
