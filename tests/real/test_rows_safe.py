@@ -69,6 +69,25 @@ def test_a_node_in_state_unknown_is_not_touched_S13(host: Host) -> None:
     host.until_drained(CORDONED)
 
 
+def test_a_pod_is_not_marked_drained_until_slurmctld_says_whether_jobs_run_S6(host: Host) -> None:
+    """A node whose CPUs are all in use is UNKNOWN after a restart, until its slurmd answers."""
+    slurm = host.bed.slurm
+    cpus = next(one["cpus"] for one in slurm.slurm_nodes() if one["name"] == host.name)
+    job = host.run_job("-c", str(cpus))
+    host.until(lambda: "ALLOCATED" in host.state)
+    host.annotate_pod(pending_deletion="scale-down")
+    host.until_drained("k8s: pod pending deletion: scale-down")
+    slurm.stop_slurmd(host.name)
+    slurm.restart_slurmctld()
+    host.until(lambda: {"UNKNOWN", "DRAIN"} <= host.state)
+    host.until(lambda: host.node_conditions["Running"] == "Unknown")
+    assert stays(lambda: host.annotation("drained")[0] is None)
+    slurm.start_slurmd(host.name)
+    host.until(lambda: "ALLOCATED" in host.state)
+    assert stays(lambda: host.annotation("drained")[0] is None)
+    host.cancel(job)
+
+
 def test_a_node_with_an_invalid_registration_is_not_touched_S13_S2(host: Host) -> None:
     """slurmctld replaces our reason by its own, which is then foreign."""
     host.cordon()

@@ -8,7 +8,7 @@ from sunk_sync.core.model.node_lock import NodePods
 from sunk_sync.core.model.node_set import NodeSet
 from sunk_sync.core.node_sets.index import NodeSetIndex, same_wish
 from sunk_sync.core.tables.claims import same_own_claim
-from sunk_sync.core.translate.node_states import is_busy, same_kind
+from sunk_sync.core.translate.node_states import may_run_jobs, same_kind
 from sunk_sync.core.workloads.edges import WorkloadEdges
 from sunk_sync.core.workloads.workloads import Workloads
 
@@ -45,7 +45,9 @@ class HostEdges:
         locked = self._hosts.locks.names()
         records = self._hosts.slurm_nodes.entries
         names = [name for node in locked for name in self._hosts.claims.hosts_on_node(node)]
-        idle = [one for one in names if one not in records or not is_busy(records[one].row.state)]
+        idle = [
+            one for one in names if one not in records or not may_run_jobs(records[one].row.state)
+        ]
         self._keys.mark_hosts(idle)
 
     def lock_was_asked(self, call: LockCall) -> None:

@@ -96,6 +96,7 @@ CONDITIONS: Final = (
         (
             Meaning("True", "JobsRunning", "the Slurm node has jobs"),
             Meaning("False", "NoJobs", "the Slurm node is free of jobs"),
+            Meaning("Unknown", "NotKnownYet", "slurmctld has just started, and waits for slurmd"),
             _BLIND,
         ),
     ),

@@ -6,7 +6,7 @@ from sunk_sync.core.model.facts import SlurmdPod, SlurmNode
 from sunk_sync.core.model.node_set import Cause, NodeSet, Plan
 from sunk_sync.core.model.node_set_answers import ReservationSet
 from sunk_sync.core.model.topology_file import UNKNOWN, TopologyState
-from sunk_sync.core.translate.node_states import is_busy, is_drained, is_ours
+from sunk_sync.core.translate.node_states import is_drained, is_ours, may_run_jobs
 
 OF_NODE_SET = " of NodeSet "
 CAUSES: tuple[Cause, ...] = ("scale-in", "update", "registration", "deletion", "node-mismatch")
@@ -137,9 +137,9 @@ def next_available_s(view: NodeSetView, now: float) -> float | None:
 
 
 def is_slot_busy(slot: Slot) -> bool:
-    return slot.slurm_node is not None and is_busy(slot.slurm_node.state)
+    return slot.slurm_node is not None and may_run_jobs(slot.slurm_node.state)
 
 
 def is_slot_drained(slot: Slot) -> bool:
     record = slot.slurm_node
-    return record is not None and is_drained(record.state) and not is_busy(record.state)
+    return record is not None and is_drained(record.state) and not may_run_jobs(record.state)

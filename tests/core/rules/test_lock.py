@@ -226,10 +226,12 @@ def unlocks(core: Core) -> bool:
     return core.wants("n1", Unlock) == [Unlock(reference_of(kn1()))]
 
 
-def test_the_lock_stays_while_a_job_runs_L3() -> None:
+@pytest.mark.parametrize("state", ["ALLOCATED", "IDLE+COMPLETING", "UNKNOWN"])
+def test_the_lock_stays_while_a_job_runs_or_slurmctld_does_not_say_so_L3(state: str) -> None:
     core = locked_host()
-    core.see_listing("slurm_nodes", slurm_node("n1", "ALLOCATED"), after_s=100)
-    assert not unlocks(core)
+    for _ in range(2):
+        core.see_listing("slurm_nodes", slurm_node("n1", state), after_s=LINGER_S + 1)
+        assert not unlocks(core)
 
 
 @pytest.mark.parametrize("state", ["pending", "locked", "locked_strict"])

@@ -165,6 +165,13 @@ def test_each_condition_has_its_reason_and_a_drain_its_message_M2(
     )
 
 
+def test_nobody_says_whether_jobs_run_until_slurmd_has_answered_M2() -> None:
+    """After its start slurmctld shows a node whose CPUs are all in use as UNKNOWN."""
+    core = Core(node(), slurmd_pod(), slurm_node("n1", "UNKNOWN"))
+    running = Condition("SlurmRunning", "Unknown", "NotKnownYet", "")
+    assert (shown(core, "Node") or ())[-1] == running
+
+
 @pytest.mark.parametrize(
     ("reason", "begun_in_slurm"), [("k8s: node cordoned", "False"), ("fan", "True"), ("", "True")]
 )

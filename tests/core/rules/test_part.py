@@ -38,6 +38,7 @@ DRAINED: dict[str, Any] = {"pending_deletion": IN, "drained": True}
         (DRAINED, "DOWN+DRAIN", True, "drained and down"),
         (DRAINED, "MIXED+DRAIN", False, "a job runs"),
         (DRAINED, "IDLE+DRAIN+COMPLETING", False, "a job ends"),
+        (DRAINED, "UNKNOWN+DRAIN", False, "slurmctld does not say yet whether jobs run"),
         (DRAINED, "IDLE", False, "not drained any more"),
         ({"pending_deletion": IN}, "IDLE+DRAIN", False, "no read after the drain yet"),
         ({"pending_deletion": "mine", "drained": True}, "IDLE+DRAIN", False, "a user asked"),
@@ -133,6 +134,7 @@ def gone(spec: Any, left: Any) -> Core:
         (node_set(0), record(0, "IDLE+DRAIN", reason="fan broken"), True, "drained by somebody"),
         (node_set(0), record(0, "MIXED"), False, "a job runs"),
         (node_set(0), record(0, "IDLE+COMPLETING"), False, "a job ends"),
+        (node_set(0), record(0, "UNKNOWN+DRAIN"), False, "nobody says whether jobs run"),
         (node_set(0), record(0, stamp=OTHER_STAMP), False, "a record of another NodeSet"),
         (node_set(0), slurm_node("cpu-0", comment=record(0).comment), False, "a static node"),
         (node_set(1), record(0, "IDLE+DRAIN"), False, "the next Pod uses it"),
@@ -224,6 +226,8 @@ def test_a_nodeset_is_held_before_its_first_pod_and_freed_after_its_last_record_
         ("IDLE+COMPLETING", False, [((LABEL_BUSY, "true"),)]),
         ("IDLE", True, [()]),
         ("IDLE", False, []),
+        ("UNKNOWN", True, []),
+        ("UNKNOWN", False, []),
     ],
 )
 def test_the_busy_label_stands_exactly_while_jobs_run_N27(

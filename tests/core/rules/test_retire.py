@@ -19,6 +19,7 @@ TABLE: list[tuple[dict[str, Any], str, bool, str]] = [
     (PENDING, "ALLOCATED+DRAIN", False, "jobs run"),
     (PENDING, "MIXED+DRAIN", False, "some jobs run"),
     (PENDING, "IDLE+DRAIN+COMPLETING", False, "a job is ending"),
+    (PENDING, "UNKNOWN+DRAIN", False, "slurmctld does not say yet whether jobs run"),
     ({}, "IDLE+DRAIN", False, "not to be deleted"),
     ({"pending_deletion": ""}, "IDLE+DRAIN", True, "an empty value asks too"),
 ]

@@ -11,7 +11,7 @@ from sunk_sync.core.model.facts import Node, reference_of
 from sunk_sync.core.model.lock_actions import AnswerLock, GetNodePods, Lock, Unlock
 from sunk_sync.core.model.node_lock import LOCKED, LOCKED_STRICT, PENDING, LockState
 from sunk_sync.core.model.verdict import QUIET, Ruling
-from sunk_sync.core.translate.node_states import is_busy
+from sunk_sync.core.translate.node_states import may_run_jobs
 from sunk_sync.core.views.host import Host
 
 PAUSE_MIN_S, PAUSE_MAX_S = 0.05, 1.0
@@ -50,7 +50,7 @@ def _is_idle(host: Host) -> bool:
     record = host.slurm_node
     if host.blind or not host.slurm_listed:
         return False
-    return record is None or not (record.assumed or is_busy(record.state))
+    return record is None or not (record.assumed or may_run_jobs(record.state))
 
 
 def _release(host: Host, node: Node, linger_s: float) -> Ruling:

@@ -26,6 +26,7 @@ from sunk_sync.core.translate.node_states import (
     is_busy,
     is_drained,
     is_our_reason,
+    may_run_jobs,
     sanitise_reason,
 )
 from sunk_sync.core.views.host import Host
@@ -152,8 +153,14 @@ def node_conditions(state: frozenset[str], reason: str) -> tuple[Condition, ...]
         ),
         _condition(NODE_DRAIN_CONDITION, drained, ("Drained", "NotDrained"), message),
         _condition(NODE_NOT_RESPONDING_CONDITION, silent, ("NotResponding", "Responding"), ""),
-        _condition(NODE_RUNNING_CONDITION, is_busy(state), ("JobsRunning", "NoJobs"), ""),
+        _running_condition(state),
     )
+
+
+def _running_condition(state: frozenset[str]) -> Condition:
+    if may_run_jobs(state) and not is_busy(state):
+        return Condition(NODE_RUNNING_CONDITION, "Unknown", "NotKnownYet", "")
+    return _condition(NODE_RUNNING_CONDITION, is_busy(state), ("JobsRunning", "NoJobs"), "")
 
 
 def _condition(kind: str, holds: bool, reasons: tuple[str, str], message: str) -> Condition:

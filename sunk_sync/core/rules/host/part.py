@@ -10,10 +10,10 @@ from sunk_sync.core.model.names import (
 from sunk_sync.core.model.node_set_actions import DeletePod
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.node_states import (
-    is_busy,
     is_drained,
     is_frozen,
     is_ours,
+    may_run_jobs,
     sanitise_reason,
 )
 from sunk_sync.core.views.host import Host
@@ -50,7 +50,7 @@ def _drained(host: Host, pod: SlurmdPod) -> Ruling:
     assert record is not None
     if not pod.drained or record.assumed:
         return QUIET
-    if not is_drained(record.state) or is_busy(record.state):
+    if not is_drained(record.state) or may_run_jobs(record.state):
         return QUIET
     if not _is_for_it(host, record, pod.pending_deletion or ""):
         return Ruling(because=f"waiting until the drain says so: {record.reason}")

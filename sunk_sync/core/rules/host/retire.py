@@ -4,7 +4,7 @@ from sunk_sync.core.model.actions import SetMetadata
 from sunk_sync.core.model.facts import reference_of
 from sunk_sync.core.model.names import DRAINED, MANAGER_RETIRE
 from sunk_sync.core.model.verdict import QUIET, Ruling
-from sunk_sync.core.translate.node_states import is_busy, is_drained
+from sunk_sync.core.translate.node_states import is_drained, may_run_jobs
 from sunk_sync.core.views.host import Host
 
 
@@ -22,7 +22,7 @@ def retire(host: Host, *_: object) -> Ruling:
         and not host.blind
         and not slurm_node.assumed
         and is_drained(slurm_node.state)
-        and not is_busy(slurm_node.state)
+        and not may_run_jobs(slurm_node.state)
     )
     if done == pod.drained:
         return QUIET
