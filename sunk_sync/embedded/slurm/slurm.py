@@ -313,6 +313,9 @@ class SlurmWorld:
         self._scheduler.resume()
         self._scheduler.lifecycle.kill_orphans(scripts)
         self._daemons.ping_soon(self._memory.knobs.register_after_s)
+        for name, slurmd in self._memory.slurmds.items():
+            if not slurmd.running:
+                self._daemons.stop(name)
 
     def restart(self, *, now_s: float, lose_state: Loss = "nothing") -> None:
         self.stop_controller(now_s=now_s)

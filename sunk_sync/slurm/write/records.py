@@ -15,7 +15,7 @@ from sunk_sync.core.model.facts import Deleted
 from sunk_sync.core.model.node_set_actions import DeleteNode
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.translate.hostlist import expand
-from sunk_sync.core.translate.node_states import may_run_jobs
+from sunk_sync.core.translate.node_states import is_busy
 from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.http import Clock
@@ -99,4 +99,4 @@ def _why_not(action: DeleteNode, seen: Seen) -> str:
         return seen.too_old
     if node.stamp != action.stamp:
         return "the record is another one than the one that was decided about"
-    return "jobs run there" if may_run_jobs(node.state) else ""
+    return "jobs run there" if is_busy(node.state) else ""

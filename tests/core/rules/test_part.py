@@ -134,7 +134,7 @@ def gone(spec: Any, left: Any) -> Core:
         (node_set(0), record(0, "IDLE+DRAIN", reason="fan broken"), True, "drained by somebody"),
         (node_set(0), record(0, "MIXED"), False, "a job runs"),
         (node_set(0), record(0, "IDLE+COMPLETING"), False, "a job ends"),
-        (node_set(0), record(0, "UNKNOWN+DRAIN"), False, "nobody says whether jobs run"),
+        (node_set(0), record(0, "UNKNOWN+DRAIN"), True, "no slurmd is left that could say more"),
         (node_set(0), record(0, stamp=OTHER_STAMP), False, "a record of another NodeSet"),
         (node_set(0), slurm_node("cpu-0", comment=record(0).comment), False, "a static node"),
         (node_set(1), record(0, "IDLE+DRAIN"), False, "the next Pod uses it"),

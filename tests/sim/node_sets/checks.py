@@ -368,7 +368,7 @@ class NodeSetChecks:
             (before.active_features, after.active_features),
         ):
             gone = set(was) - set(now) - ours
-            if gone and self._worlds.now_s < self._past.features_s.get(name, -1e9) + read_s:
+            if gone and self._sent_s < self._past.features_s.get(name, -1e9) + read_s:
                 self._excuse("features of others set during the read")
             elif gone:
                 self._break("foreign features", f"{name} lost {sorted(gone)}")

@@ -5,7 +5,7 @@ from sunk_sync.core.model.facts import SlurmNode
 from sunk_sync.core.model.node_set import Stamp
 from sunk_sync.core.model.node_set_actions import DeleteNode
 from sunk_sync.core.model.verdict import QUIET, Ruling
-from sunk_sync.core.translate.node_states import is_foreign_drain, may_run_jobs
+from sunk_sync.core.translate.node_states import is_busy, is_foreign_drain
 from sunk_sync.core.views.host import Home, Host
 
 DYNAMIC = "DYNAMIC_NORM"
@@ -39,7 +39,7 @@ def _may_go(host: Host, record: SlurmNode) -> bool:
         return False
     if host.blind or record.assumed:
         return False
-    return DYNAMIC in record.state and not may_run_jobs(record.state)
+    return DYNAMIC in record.state and not is_busy(record.state)
 
 
 def _look(host: Host, home: Home, now: float) -> Ruling:
