@@ -164,6 +164,14 @@ MUTANTS = (
         new="",
     ),
     Mutant(
+        name="a node of which nothing is known counts as idle",
+        story="slurmctld was restarted, and showed a node whose CPUs were all in use as UNKNOWN."
+        " Its Pod got drained=true, and was deleted under the job (simulator, 9311860).",
+        path="core/rules/host/retire.py",
+        old="        and not may_run_jobs(slurm_node.state)\n",
+        new='        and slurm_node.state.isdisjoint(("ALLOCATED", "COMPLETING", "MIXED"))\n',
+    ),
+    Mutant(
         name="echo loop of cordons",
         story="A drain in Slurm cordoned the Node. The cordon counted as a cause, and neither was"
         " ever lifted.",

@@ -46,7 +46,8 @@ MUTANTS = (
     ),
     _mutant(
         "a Pod goes with its job", PART,
-        "    if not is_drained(record.state) or is_busy(record.state):\n        return QUIET\n",
+        "    if not is_drained(record.state) or may_run_jobs(record.state):\n"
+        "        return QUIET\n",
         "",
         "A drain was lifted by hand, a job started, and the Pod was deleted under it.",
     ),
