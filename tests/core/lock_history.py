@@ -13,7 +13,7 @@ from sunk_sync.core.model.lock_actions import AnswerLock, GetNodePods, Lock, Unl
 from sunk_sync.core.model.node_lock import NodePods
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused
 from sunk_sync.core.model.verdict import Decision
-from sunk_sync.core.translate.node_states import is_busy
+from sunk_sync.core.translate.node_states import is_busy, may_run_jobs
 from tests.core.checks import HistoryError
 from tests.core.history import History
 from tests.core.world import World
@@ -170,7 +170,7 @@ class LockHistory(History):
         super()._check_rest()
         for name in self.world.slurm_nodes:
             host = self.graph.host(name)
-            busy = host.slurm_node is not None and is_busy(host.slurm_node.state)
+            busy = host.slurm_node is not None and may_run_jobs(host.slurm_node.state)
             node: Node | None = host.node
             if node is None or not host.owns_node or host.rivals or busy:
                 continue

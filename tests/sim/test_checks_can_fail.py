@@ -105,7 +105,7 @@ BROKEN: dict[str, Broken] = {
         ("more drains than the breaker lets through",), {"rate"},
     ),
     "drained=true before a read shows it (S6)": (
-        [(retire, "is_busy", _never)],
+        [(retire, "may_run_jobs", _never)],
         ("a pod is to be deleted while a job runs",), {"drained"},
     ),
     "a cause is ignored (S3)": (
