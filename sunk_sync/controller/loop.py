@@ -110,7 +110,7 @@ class Loop:
         """Keys with news that are not decided yet."""
         self._kept: dict[Key, tuple[Kept, ...]] = {}
         self._audit_next_s = clock() + AUDIT_ROUND_S
-        self._audits_next = False
+        self._audit_is_due = False
         """The next step is one of the audit: both in one would take too long."""
         self._batch_s: float | None = None
         """Start of the current batch: since then there has been more work than one step does."""
@@ -148,19 +148,19 @@ class Loop:
         begun_s = self._clock()
         self.beat_s = begun_s
         news = keys = 0
-        audits, self._audits_next = self._audits_next, False
+        audits, self._audit_is_due = self._audit_is_due, False
         if audits:
             self._audit(begun_s)
         else:
             news = self._take_in(begun_s)
             keys = self._hand_over(begun_s)
         more = bool(self._inbox or self.reconciler.pending)
-        self._audits_next = begun_s >= self._audit_next_s and not more
+        self._audit_is_due = begun_s >= self._audit_next_s and not more
         spent_s = self._clock() - begun_s
         self._journal.stepped(seconds=spent_s, news=news, keys=keys)
         self._pace(spent_s, more=more)
         self._gather(begun_s, more=more)
-        return more or self._audits_next
+        return more or self._audit_is_due
 
     def _pace(self, spent_s: float, *, more: bool) -> None:
         """Halve the share after a long step; double it after a short step that left work."""

@@ -24,6 +24,6 @@ def urgency(action: Action) -> int:
 
 def only_unknown(action: Action) -> bool:
     """Return whether these conditions only say that the state is unknown (M2)."""
-    return isinstance(action, SetConditions) and any(
-        condition.status == "Unknown" for condition in action.conditions
-    )
+    if not isinstance(action, SetConditions):
+        return False
+    return {condition.status for condition in action.conditions} == {"Unknown"}

@@ -7,8 +7,17 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.controller.pacing import EVENT_PACE_S, PACE_S, WAITING_PACE_S
+from sunk_sync.controller.urgency import only_unknown
 from sunk_sync.controller.workqueue import Limits
-from sunk_sync.core.model.actions import Action, GetObject, RecordEvent, SetMetadata, SetScheduled
+from sunk_sync.core.model.actions import (
+    Action,
+    GetObject,
+    RecordEvent,
+    SetConditions,
+    SetMetadata,
+    SetScheduled,
+)
+from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.event_kinds import EVENT_CONFLICT, EVENT_LOCK_LATE
 from sunk_sync.core.model.facts import Reference
 from tests.kit.clock import in_virtual_time
@@ -147,3 +156,12 @@ async def test_another_event_on_the_same_object_does_not_wait(bench: Bench) -> N
     await bench.want_for(1, RecordEvent(POD, EVENT_LOCK_LATE, "text"))
     await bench.want_for(1, RecordEvent(POD, EVENT_CONFLICT, "text"))
     assert bench.kube.times == [0, 1]
+
+
+def test_conditions_wait_as_unknown_ones_only_if_all_of_them_are_M2() -> None:
+    """While slurmctld does not say whether jobs run, it says that the node is drained."""
+    running = Condition("SlurmRunning", "Unknown", "NotKnownYet", "")
+    drained = Condition("SlurmDrain", "True", "Drained", "fan")
+    of = Reference("Node", "", "kn1", "u1")
+    shown = [SetConditions(of, one) for one in ((running,), (drained, running), ())]
+    assert [only_unknown(one) for one in shown] == [True, False, False]

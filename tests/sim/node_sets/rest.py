@@ -90,7 +90,7 @@ def _fields(worlds: Worlds, node_set: Object, pod: Object, record: Node) -> Iter
     wanted = truth.wanted_features(node_set, node)
     if not wanted <= set(record.features) & set(record.active_features):
         yield f"T1: {name} has features {record.features}, wanted are {sorted(wanted)}"
-    noted = set(mark_of(record.comment).get("set_features") or ())
+    noted = truth.features_in_mark(record)
     if noted - wanted:
         yield f"T1: {name} keeps the features {sorted(noted - wanted)}"
     place = truth.wanted_topology(node_set, node)
