@@ -264,7 +264,8 @@ class NodeSetChecks:
         stay = [one for one in pods if _stays(one) and not words.is_terminating(one)]
         slots = self._past.named_as(versions[-1]).values()
         lately = sum(
-            self._past.is_recent(one.left_s) or self._past.is_in_doubt(one) for one in slots
+            self._past.is_recent(max(one.left_s, one.remade_s)) or self._past.is_in_doubt(one)
+            for one in slots
         )
         if len(stay) + lately < fewest:
             self._break("too few", f"Pod {name_of(pod)} goes, {len(stay)} of {fewest} stay")

@@ -41,6 +41,8 @@ class Slot(Struct):
     """When sunk-sync last deleted a Pod of this name that had failed."""
     left_s: float = -1e9
     """When others last began to end its Pod."""
+    remade_s: float = -1e9
+    """When sunk-sync last began to end its Pod, to make it anew."""
     condemned_s: float = -1e9
     """When sunk-sync last condemned its Pod, or took this back."""
     asked_s: float = -1e9
@@ -108,8 +110,11 @@ class Past:
     def learn_pod(self, before: Object | None, now: Object, *, gone: bool, author: str) -> None:
         slot, now_s = self.slots[name_of(now)], self._worlds.now_s
         ends = words.is_terminating(now) or gone
-        if author != US and ends and not (before is not None and words.is_terminating(before)):
-            slot.left_s = now_s
+        if ends and not (before is not None and words.is_terminating(before)):
+            if author != US:
+                slot.left_s = now_s
+            elif not truth.leaves(now):
+                slot.remade_s = now_s
         if before is not None and owner_of(before) != owner_of(now):
             slot.left_s = now_s
         if author == US and ends and now["status"].get("phase") == "Failed":
