@@ -250,6 +250,9 @@ class NodeSetChecks:
                 self._break("no cause", f"Pod {name} is condemned, but its NodeSet stays")
         else:
             self._check_replaced(now, cause, versions)
+            was = truth.condemned_for(before)
+            if was in ("", "scale-in") and self._past.was_useful(name):
+                self._check_budget(now, versions)
 
     def _check_sight(self, name: str) -> None:
         if not self._past.has_read(self._life, self._sent_s - BLIND_S):
@@ -297,7 +300,7 @@ class NodeSetChecks:
         return record is not None and truth.is_at_work(record) and not truth.condemned_for(pod)
 
     def _check_replaced(self, pod: Object, cause: str, versions: list[Object]) -> None:
-        """N4, N12: it is outdated or stale, and the budget allows it."""
+        """N4, N12: it is outdated or stale."""
         name = name_of(pod)
         record = self._worlds.slurm.nodes.get(name)
         if cause == "update" and all(
@@ -308,8 +311,6 @@ class NodeSetChecks:
             shape = words.labels_of(pod).get(truth.SHAPE)
             if record is None or truth.stamp_of(record)[1] in ("", shape):
                 self._break("no cause", f"Pod {name} is condemned, though its record fits")
-        if self._past.was_useful(name):
-            self._check_budget(pod, versions)
 
     def _check_budget(self, pod: Object, versions: list[Object]) -> None:
         """N12: with this one gone, at most `maxUnavailable` Pods are unavailable."""
