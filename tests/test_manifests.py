@@ -231,7 +231,7 @@ def test_an_admission_policy_that_fails_refuses_no_pod() -> None:
     for policy in of_kind("ValidatingAdmissionPolicy"):
         assert policy["spec"]["failurePolicy"] == "Ignore"
         conditions = [one["expression"] for one in policy["spec"]["matchConditions"]]
-        assert any('object.spec.schedulerName == "slurm-slurm"' in one for one in conditions)
+        assert any('schedulerName == "slurm-slurm"' in one for one in conditions)
 
 
 def test_service_links_are_off() -> None:

@@ -18,13 +18,14 @@ from tests.chart.admission_pods import CASES, SCHEDULER, VALUES, Case
 from tests.chart.helm import Helm, Object, Values, of_kind
 from tests.chart.loading import loaded
 from tests.real.testbed import KubeServer
+from tests.real.testbed.errors import BedError
 from tests.real.testbed.rest import RestError
 from tests.real.testbed.sandbox import wait_until
 
 pytestmark = pytest.mark.real
 
 KINDS = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-POLICIES = ("sunk-sync-slurm", "sunk-sync-resize-slurm")
+POLICIES = ("sunk-sync-slurm", "sunk-sync-resize-slurm", "sunk-sync-preferences-slurm")
 BAD = Case({"user-id": "alice"})
 INVALID = 422
 ACTIVE_DEADLINE_S = 60
@@ -272,3 +273,78 @@ def test_a_resize_beyond_the_job_is_refused_P20(
     said = resize(*containers)
     assert refused in said
     assert bool(said) == bool(refused), said
+
+
+ALIKE: Object = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "soft"}}}
+SOFT_SPREAD = {"maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway", **ALIKE}
+SOFT_AFFINITY = {
+    "podAntiAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": ALIKE}]
+    },
+    "nodeAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "weight": 1,
+                "preference": {"matchExpressions": [{"key": "zone", "operator": "Exists"}]},
+            }
+        ]
+    },
+}
+SOFT: Object = {"affinity": SOFT_AFFINITY, "topologySpreadConstraints": [SOFT_SPREAD]}
+SOFT_RULES = ["preferred nodeAffinity", "preferred podAntiAffinity", "with ScheduleAnyway"]
+
+
+def of_kind_named(kind: str, pod: Object) -> Object:
+    """Return a Pod, or a controller with this Pod as its template."""
+    if kind == "Pod":
+        return pod
+    labels = {"app": "soft"}
+    template = {"metadata": {"labels": labels}, "spec": pod["spec"]}
+    spec: Object = {"template": template}
+    if kind in ("Job", "CronJob"):
+        template["spec"] = {**pod["spec"], "restartPolicy": "Never"}
+    else:
+        spec["selector"] = {"matchLabels": labels}
+    if kind == "StatefulSet":
+        spec["serviceName"] = "soft"
+    if kind == "CronJob":
+        spec = {"schedule": "0 0 * * *", "jobTemplate": {"spec": spec}}
+    group = "batch/v1" if kind in ("Job", "CronJob") else "apps/v1"
+    return {"apiVersion": group, "kind": kind, "metadata": {"name": "soft"}, "spec": spec}
+
+
+def warnings_of(kube: KubeServer, made: Object, folder: Path) -> str:
+    """Return the warnings of `kubectl apply`, or empty."""
+    file = folder / "made.json"
+    file.write_text(json.dumps(made))
+    command = ("-n", "team-a", "apply", "--dry-run=server", "--warnings-as-errors")
+    try:
+        kube.kubectl(*command, "-f", file)
+    except BedError as error:
+        if "Warning:" not in str(error):
+            raise
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Deployment", "StatefulSet", "Job", "CronJob"])
+def test_kubectl_warns_of_rules_that_only_prefer_nodes_P8(
+    kube: KubeServer, ruled: Configuration, tmp_path: Path, kind: str
+) -> None:
+    """The warning comes once, from what a person applies, and refuses nothing."""
+    assert ruled.scheduler == SCHEDULER
+    soft = Case({"user-id": "1002"}, spec=SOFT).manifest("soft")
+    hard = Case({"user-id": "1002"}).manifest("soft")
+    others = Case({}, spec={**SOFT, "schedulerName": "default-scheduler"}).manifest("soft")
+    said = warnings_of(kube, of_kind_named(kind, soft), tmp_path)
+    assert all(f"{rule} is ignored" in said for rule in SOFT_RULES), said
+    assert warnings_of(kube, of_kind_named(kind, hard), tmp_path) == ""
+    assert warnings_of(kube, of_kind_named(kind, others), tmp_path) == ""
+
+
+def test_a_pod_of_a_controller_brings_no_further_warning_P8(
+    kube: KubeServer, ruled: Configuration, tmp_path: Path
+) -> None:
+    assert ruled.scheduler == SCHEDULER
+    pod = Case({"user-id": "1002"}, spec=SOFT, owner="ReplicaSet").manifest("soft")
+    assert warnings_of(kube, pod, tmp_path) == ""

@@ -155,6 +155,33 @@ def test_without_required_affinity_the_terms_are_None_P7(affinity: Json | None) 
     assert spec_of(affinity=affinity).terms is None
 
 
+PREFERENCES: dict[str, tuple[Json, tuple[str, ...]]] = {
+    "none": ({"affinity": {"nodeAffinity": {}, "podAffinity": None}}, ()),
+    "empty": (
+        {"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}},
+        (),
+    ),
+    "of Nodes": ({"affinity": {"nodeAffinity": PREFERRED}}, ("preferred nodeAffinity",)),
+    "of Pods": (
+        {"affinity": {"podAffinity": PREFERRED, "podAntiAffinity": PREFERRED}},
+        ("preferred podAffinity", "preferred podAntiAffinity"),
+    ),
+    "of spread": (
+        {"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]},
+        ("topologySpreadConstraints with ScheduleAnyway",),
+    ),
+    "not of hard spread": (
+        {"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]},
+        (),
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "named"), PREFERENCES.values(), ids=PREFERENCES)
+def test_rules_that_only_prefer_nodes_are_named_P8(spec: Json, named: tuple[str, ...]) -> None:
+    assert spec_of(**spec).preferences == named
+
+
 LABELS: Json = {"labelSelector": {"matchLabels": {"b": "2", "a": "1"}}}
 EXPRESSIONS: Json = {"matchExpressions": [{"key": "c", "operator": "Exists"}]}
 SELECTED = (Requirement("a", "In", ("1",)), Requirement("b", "In", ("2",)))

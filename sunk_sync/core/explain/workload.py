@@ -38,6 +38,10 @@ def _pod_facts(graph: Graph, workload: Workload, *, now: float) -> Iterator[Fact
         yield Fact(side="Kubernetes", what="Pods", says=f"and {len(pods) - SEE_MAX} more")
     if workload.members.missing:
         yield Fact(side="Kubernetes", what="gang", says=workload.members.missing)
+    ignored = list(dict.fromkeys(one for pod in pods for one in pod.spec.preferences))
+    if ignored:
+        says = f"Slurm chooses among the hosts that can take the Pod: {shortened(ignored)}"
+        yield Fact(side="sunk-sync", what="ignored", says=says)
     if workload.absent.pods:
         names = [one.rpartition("/")[0] for one in workload.absent.pods]
         says = f"the job names Pods that are not listed: {shortened(names)}"

@@ -109,6 +109,8 @@ class PodSpec(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
     grace_s: int = 30
     priority_class: str = ""
     rules: PodRules = NO_RULES
+    preferences: tuple[str, ...] = ()
+    """Rules that only prefer Nodes, as the manifest names them. They are ignored (P8)."""
     device_claims: bool = False
     """It has resourceClaims."""
     daemon: bool = False

@@ -1,6 +1,6 @@
 """Decode rules that compare Pods with Pods: ports, affinity between Pods, topology spread (P8)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from sunk_sync.core.model.pod_spec import (
@@ -16,6 +16,7 @@ from sunk_sync.kube.decode import wire_pods as shapes
 
 EVERY_ADDRESS: Final = ("", "0.0.0.0", "::")
 ALL_NAMESPACES: Final = ("*",)
+SOFT: Final = "ScheduleAnyway"
 NO_SELECTOR: Final = shapes.WireLabelSelector()
 """An empty one: it selects everything."""
 
@@ -27,7 +28,7 @@ def rules_of(
     ports: Iterable[shapes.WirePort],
 ) -> PodRules:
     beside, apart = _required(affinity.pod_affinity), _required(affinity.pod_anti_affinity)
-    hard = [one for one in spreads if one.when_unsatisfiable != "ScheduleAnyway"]
+    hard = [one for one in spreads if one.when_unsatisfiable != SOFT]
     rules = PodRules(
         ports=_host_ports(ports),
         apart=_terms(apart),
@@ -35,6 +36,22 @@ def rules_of(
         spread=tuple(map(_spread, hard)),
     )
     return NO_RULES if rules == NO_RULES else rules
+
+
+def preferences_of(
+    affinity: shapes.WireAffinity, *, spreads: Iterable[shapes.WireSpread]
+) -> Iterator[str]:
+    """Name the rules that only prefer Nodes, as the manifest does."""
+    parts = {
+        "nodeAffinity": affinity.node_affinity,
+        "podAffinity": affinity.pod_affinity,
+        "podAntiAffinity": affinity.pod_anti_affinity,
+    }
+    for name, part in parts.items():
+        if part is not None and part.preferred:
+            yield f"preferred {name}"
+    if any(one.when_unsatisfiable == SOFT for one in spreads):
+        yield f"topologySpreadConstraints with {SOFT}"
 
 
 def requirement(wire: shapes.WireRequirement) -> Requirement:

@@ -15,7 +15,7 @@ from msgspec import Raw
 from sunk_sync.core.model.pod_spec import PodSpec, Term, Toleration
 from sunk_sync.core.translate.quantity import NANO, Amounts, amounts_of, counted, pod_requests
 from sunk_sync.kube.decode import wire_pods as shapes
-from sunk_sync.kube.decode.pod_rules import node_terms, rules_of
+from sunk_sync.kube.decode.pod_rules import node_terms, preferences_of, rules_of
 from sunk_sync.kube.decode.strings import cut
 
 SPECS_KEPT: Final = 4096
@@ -82,11 +82,7 @@ def _keep(key: bytes, spec: PodSpec) -> PodSpec:
 
 def _read(spec: shapes.WirePodSpec, *, guaranteed: bool, daemon: bool) -> PodSpec:
     affinity = _decode_affinity(_given(spec.affinity)) or shapes.WireAffinity()
-    rules = rules_of(
-        affinity,
-        spreads=_decode_spreads(_given(spec.topology_spread_constraints)) or (),
-        ports=_ports(spec),
-    )
+    spreads = _decode_spreads(_given(spec.topology_spread_constraints)) or ()
     return _once(
         PodSpec(
             requests=_requests(spec),
@@ -95,7 +91,8 @@ def _read(spec: shapes.WirePodSpec, *, guaranteed: bool, daemon: bool) -> PodSpe
             tolerations=tolerations_of(spec.tolerations),
             grace_s=spec.termination_grace_period_seconds,
             priority_class=intern(spec.priority_class_name),
-            rules=rules,
+            rules=rules_of(affinity, spreads=spreads, ports=_ports(spec)),
+            preferences=tuple(preferences_of(affinity, spreads=spreads)),
             device_claims=bool(spec.resource_claims),
             daemon=daemon,
             static_cpu=guaranteed and _has_whole_cpus(spec),

@@ -172,6 +172,9 @@ class WireNodeAffinity(Struct, gc=False, frozen=True):
     required: WireNodeSelector | None = field(
         name="requiredDuringSchedulingIgnoredDuringExecution", default=None
     )
+    preferred: list[Raw] | None = field(
+        name="preferredDuringSchedulingIgnoredDuringExecution", default=None
+    )
 
 
 class WireLabelSelector(Struct, gc=False, frozen=True, rename="camel"):
@@ -195,6 +198,9 @@ class WirePort(Struct, gc=False, frozen=True, rename="camel"):
 class WirePodAffinity(Struct, gc=False, frozen=True):
     required: list[WirePodTerm] | None = field(
         name="requiredDuringSchedulingIgnoredDuringExecution", default=None
+    )
+    preferred: list[Raw] | None = field(
+        name="preferredDuringSchedulingIgnoredDuringExecution", default=None
     )
 
 

@@ -212,6 +212,13 @@ def test_hosts_that_cannot_take_a_pod_are_grouped_by_the_reason() -> None:
     ]
 
 
+def test_rules_that_only_prefer_nodes_are_said_to_be_ignored_P8() -> None:
+    soft = PodSpec(requests=POD.spec.requests, preferences=("preferred podAntiAffinity",))
+    account = told(Core(*room(), replace(POD, spec=soft)), "pod", "p1")
+    assert says(account, "ignored").endswith("can take the Pod: preferred podAntiAffinity")
+    assert not says(told(Core(*room(), POD), "pod", "p1"), "ignored")
+
+
 def test_a_job_and_a_gang_are_names_of_their_workload() -> None:
     pods = [gang_pod("p1"), gang_pod("p2")]
     core = Core(*room("n1"), *room("n2"), *pods, running(*pods, at=("n1", "n2")))
