@@ -45,6 +45,10 @@ class MutualExclusion:
                 # one is done (N1, N6).
                 others = self._late((slot.key, type(action)), now=now)
                 slot.after = tuple(one for one in others if one is not slot)
+                if isinstance(action, CreatePod):
+                    # Else the record could be deleted under the slurmd of the new Pod (N10).
+                    record = self._slots.of(("slurm_node", action.name, "record"))
+                    slot.after = (*slot.after, record)
             case DeletePod():
                 # The drain may be lifted at this moment, and a job may start (N8). The Pod of a
                 # NodeSet has the name of its Slurm node.

@@ -15,7 +15,7 @@ from sunk_sync.core.model.actions import (
     SubmitJob,
 )
 from sunk_sync.core.model.lock_actions import Unlock
-from sunk_sync.core.model.node_set_actions import Condemn, CreatePod
+from sunk_sync.core.model.node_set_actions import Condemn, CreatePod, DeleteNode
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.model.timing import BINDING_S
 
@@ -34,8 +34,8 @@ ENDS = (Bind, CancelJob, EndPod)
 
 def settle(slot: Slot, outcome: Outcome, *, now: float, random: Callable[[], float]) -> None:
     action, slot.in_flight = slot.in_flight, None
-    if isinstance(action, Bind | Unlock | CreatePod | Condemn):
-        unsure = isinstance(outcome, Unsure)
+    if isinstance(action, Bind | Unlock | CreatePod | Condemn | DeleteNode):
+        unsure = isinstance(outcome, Unsure) and not outcome.unsent
         slot.doubt_until_s = now + (BINDING_S if unsure else BEHIND_S)
     for one in slot.behind:  # the loop takes in the outcome of this slot first
         one.not_before_s = max(one.not_before_s, now + BEHIND_S)

@@ -11,7 +11,8 @@ from sunk_sync.controller.workqueue import Limits
 from sunk_sync.core.model.actions import Action, AnswerGate, Bind, Undrain
 from sunk_sync.core.model.facts import Attempt, BindTried, Reference, reference_of
 from sunk_sync.core.model.lock_actions import AnswerLock, Unlock
-from sunk_sync.core.model.node_set_actions import Condemn, CreatePod, DeletePod
+from sunk_sync.core.model.node_set import Stamp
+from sunk_sync.core.model.node_set_actions import Condemn, CreatePod, DeleteNode, DeletePod
 from sunk_sync.core.model.outcomes import Done, Outcome, Unsure
 from sunk_sync.core.model.timing import BINDING_S
 from tests.kit.build import identity, pod
@@ -28,6 +29,7 @@ CPU_0, CPU_2, CPU_3 = (
     CreatePod(reference_of(GROWING), f"cpu-{number}", GROWING, plan(GROWING))
     for number in (0, 2, 3)
 )
+FORGET_0, FORGET_1 = (DeleteNode(f"cpu-{number}", Stamp("s", "shape")) for number in (0, 1))
 END_0, END_1, STAY_0 = (
     Condemn(Reference("Pod", "slurm", f"cpu-{number}", f"u{number}"), why)
     for number, why in ((0, "scale-in"), (1, "scale-in"), (0, ""))
@@ -103,6 +105,28 @@ async def test_a_lower_name_is_not_made_if_the_pod_on_its_way_was_enough_N1(benc
     await bench.want_for(2.94, CPU_0)
     await bench.want_for(1)
     assert bench.kube.actions == [CPU_2]
+
+
+@pytest.mark.parametrize(
+    ("answer", "waits_s"),
+    [
+        (Done, 3.0),
+        (unsure, 3.0 + BINDING_S),
+        (lambda action: Unsure(action, "waiting job 4 requires it", unsent=True), 3.0),
+    ],
+    ids=["deleted", "in doubt", "not sent"],
+)
+@on_bench
+async def test_no_pod_is_made_while_the_record_of_its_name_is_being_deleted_N10(
+    bench: Bench, answer: Callable[[Action], Outcome], waits_s: float
+) -> None:
+    """Simulator 9314999: the record was deleted under the new Pod, which then had to go too."""
+    bench.slurm.seconds = 3
+    bench.slurm.answers = [answer]
+    await bench.want_for(0.1, FORGET_0, FORGET_1)
+    await bench.want_for(waits_s + 0.2, CPU_0)
+    assert bench.kube.actions == [CPU_0]
+    assert waits_s <= bench.kube.times[0] < waits_s + 0.2
 
 
 @in_virtual_time

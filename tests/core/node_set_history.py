@@ -121,7 +121,11 @@ class NodeSetHistory(History):
             return
         name = self.rng.choice(list(world.pods))
         pod = world.pods[name]
-        match self.rng.randrange(3):
+        match self.rng.randrange(4):
+            case 3 if pod.owner and not self.quiet:
+                self._note("replaced by a Pod of somebody else", name)
+                world.end_job(name)
+                world.put_pod(replace(pod, uid=self._uid(), owner="", nodeset=THEIRS))
             case 0:
                 self._note("delete by hand", name)
                 world.put_pod(replace(pod, terminating=True))
@@ -238,6 +242,9 @@ class NodeSetHistory(History):
         """Faults end, jobs end, and people stop; the machines work on."""
         super()._heal()
         self.quiet = True
+        for name in [name for name, pod in self.world.pods.items() if pod.nodeset == THEIRS]:
+            self.world.drop_pod(name)
+            self.world.slurm_nodes.pop(name, None)
         for name in CLAIMED:
             if name in self.world.nodes:
                 self.world.drop_node(name)

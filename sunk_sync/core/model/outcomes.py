@@ -57,6 +57,8 @@ class Unsure(Struct, frozen=True, gc=False):
     retry_after_s: float | None = None
     seen: tuple[News, ...] = ()
     """Only what is certain: that an attempt was made."""
+    unsent: bool = False
+    """Nothing was written, so nothing can arrive late."""
 
 
 Outcome = Done | Refused | Unsure

@@ -218,7 +218,7 @@ class NodeSetIndex:
         keys: set[Key] = set()
         for row in filter(None, (before, after)):
             keys.update(self._keys_of(row))
-        if before is None or after is None or leaves(before) != leaves(after):
+        if before is None or after is None or _counts_for(before) != _counts_for(after):
             owners = {row.owner for row in (before, after) if row is not None}
             sets = [self._by_uid[uid] for uid in owners if uid in self._by_uid]
             keys = keys.union(*map(self._find_free, sets))
@@ -335,6 +335,11 @@ class NodeSetIndex:
 
 def _key(pod: SlurmdPod) -> str:
     return f"{pod.namespace}/{pod.name}"
+
+
+def _counts_for(pod: SlurmdPod) -> tuple[str, bool]:
+    """Return the NodeSet of the Pod, which a person or a new Pod can change, and whether it stays."""
+    return pod.owner, leaves(pod)
 
 
 def _is_elsewhere(before: SlurmNode | None, after: SlurmNode | None) -> bool:

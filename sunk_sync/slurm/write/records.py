@@ -51,7 +51,7 @@ class RecordPush:
             return []
         required = await self._required()
         if isinstance(required, SlurmError):
-            return [Unsure(action, str(required)) for action in actions]
+            return [Unsure(action, str(required), unsent=True) for action in actions]
         names = {one.slurm_node for one in actions if is_node_name(one.slurm_node)}
         reads = await read_nodes_now(self._client, names, bulk=False, clock=self._clock)
         return await anyio.gather(
@@ -64,13 +64,14 @@ class RecordPush:
         if seen is None:
             return Refused(action, "the action does not name one Slurm node")
         if isinstance(seen, SlurmError):
-            return Unsure(action, str(seen))
+            return Unsure(action, str(seen), unsent=True)
         if seen.node is None:
             return Done(action, seen.news)
         if why := _why_not(action, seen):
             return Refused(action, why, seen.news)
         if job := required.get(action.slurm_node):
-            return Unsure(action, f"waiting job {job} requires the node", seen=seen.news)
+            why = f"waiting job {job} requires the node"
+            return Unsure(action, why, seen=seen.news, unsent=True)
         answer = await self._client.call(delete_node(action.slurm_node))
         if not isinstance(answer, SlurmError) or answer.kind == "no_such":
             return Done(action, (Deleted("slurm_nodes", "", action.slurm_node, "", self._clock()),))

@@ -124,6 +124,19 @@ def test_a_pod_of_somebody_else_keeps_its_name_and_is_never_adopted_N29() -> Non
     assert "Pod slurm/cpu-0 has this name" in shown.conditions[-1].message
 
 
+@pytest.mark.parametrize("owner", ["", "another"])
+def test_a_pod_is_made_again_when_the_one_that_took_its_place_is_gone_N1_N29(owner: str) -> None:
+    """Simulator 9315522: a Pod of somebody else took the place of ours between two listings."""
+    core = Core(node_set(2), set_pod(0), set_pod(1))
+    theirs = set_pod(1, uid="uid-of-theirs", owner=owner)
+    core.see(theirs)
+    shown = status(core)
+    assert shown is not None
+    assert "Pod slurm/cpu-1 has this name" in shown.conditions[-1].message
+    core.see(deleted("slurmd_pods", theirs))
+    assert made(core) == ["cpu-1"]
+
+
 def test_a_node_that_claims_the_name_blocks_it_N22() -> None:
     assert made(Core(node_set(2), node("cpu-1"))) == ["cpu-0"]
 

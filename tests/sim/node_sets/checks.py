@@ -401,6 +401,8 @@ class NodeSetChecks:
                 for name in left
                 if self._past.pod(name) is None
                 and not self._past.is_recent(self._past.slots[name].left_s)
+                # A late write of features can put our stamp on a record of others.
+                and not self._past.is_recent(self._past.touched_s.get(name))
             ]
             if pods or records:
                 self._break("finalizer", f"NodeSet {name} was let go with {pods} and {records}")
