@@ -338,7 +338,7 @@ def _key(pod: SlurmdPod) -> str:
 
 
 def _counts_for(pod: SlurmdPod) -> tuple[str, bool]:
-    """Return the NodeSet of the Pod, which a person or a new Pod can change, and whether it stays."""
+    """Return the owner of the Pod, which a person or a new Pod can change, and whether it stays."""
     return pod.owner, leaves(pod)
 
 

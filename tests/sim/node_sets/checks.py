@@ -160,7 +160,8 @@ class NodeSetChecks:
         if len(staying) > most:
             self._break("too many", f"Pod {name} is one of {len(staying)}, wanted are {most}")
         self._check_name(pod)
-        failed_s = self._past.slots[name].failed_s
+        slot = self._past.slots[name]
+        failed_s = slot.failed_s if slot.failed_of == uid else -1e9
         # The network may deliver a request that was sent long before the failure.
         if failed_s < self._sent_s < failed_s + REMAKE_S and self._has_seen(failed_s):
             self._break("hot loop", f"Pod {name} was made at once after one that failed")

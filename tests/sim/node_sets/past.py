@@ -39,6 +39,8 @@ class Slot(Struct):
     """When sunk-sync made its last Pod."""
     failed_s: float = -1e9
     """When sunk-sync last deleted a Pod of this name that had failed."""
+    failed_of: str = ""
+    """UID of the NodeSet of that Pod."""
     left_s: float = -1e9
     """When others last began to end its Pod."""
     remade_s: float = -1e9
@@ -118,7 +120,7 @@ class Past:
         if before is not None and owner_of(before) != owner_of(now):
             slot.left_s = now_s
         if author == US and ends and now["status"].get("phase") == "Failed":
-            slot.failed_s = now_s
+            slot.failed_s, slot.failed_of = now_s, owner_of(now)
         key = words.PENDING_DELETION
         asked = {words.annotations_of(one).get(key) for one in (before, now) if one is not None}
         if author != US and len(asked) > 1:
