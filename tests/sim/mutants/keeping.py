@@ -12,6 +12,7 @@ PART, FORGET, ENROL = (
 VIEW, INDEX = "core/views/node_set.py", "core/node_sets/index.py"
 PUSH, RECORDS = "kube/write/node_sets.py", "slurm/write/records.py"
 PRECONDITION = "slurm/write/precondition.py"
+EXCLUSION = "controller/mutual_exclusion.py"
 REQUEUE, REQUEUE_PUSH = "core/rules/host/requeue.py", "slurm/write/requeue.py"
 
 
@@ -20,6 +21,21 @@ def _mutant(name: str, path: str, old: str, new: str, story: str) -> Mutant:
 
 
 MUTANTS = (
+    _mutant(
+        "a Pod that somebody else's Pod replaced still counts", INDEX,
+        "_counts_for(before) != _counts_for(after)", "leaves(before) != leaves(after)",
+        "The simulator's seed 9315522: a NodeSet of two had one Pod for ever, and said in sync.",
+    ),
+    _mutant(
+        "a Pod is made while its record is being deleted", EXCLUSION,
+        "                    slot.after = (*slot.after, record)", "                    del record",
+        "The simulator's seed 9314999: the record went under the new Pod, which went after it.",
+    ),
+    _mutant(
+        "another Pod is condemned while the first may still go", EXCLUSION,
+        "            case CreatePod() | Condemn():", "            case CreatePod():",
+        "The simulator's seed 9310424: for a moment no Pod was to stay.",
+    ),
     _mutant(
         "new Pods are made beside condemned ones", VIEW,
         "return pod.terminating and cause_of(pod) in", "return cause_of(pod) in",
