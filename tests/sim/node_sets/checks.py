@@ -28,8 +28,9 @@ CALL_S: Final = 15.0
 """Longest time of the read before a write. What others set meanwhile may be lost."""
 READY_S: Final = 10.0
 """A Pod is ready for so long before its missing record counts (N3)."""
-BLIND_S: Final = 65.0
-"""After this time without an answer of Slurm nothing is condemned (N24)."""
+BLIND_S: Final = 80.0
+"""After this time without an answer of Slurm nothing is condemned (N24): a slow answer, the rest of
+30 s after it, and the next request up to its timeout."""
 PUSH_S: Final = 20.0
 """With faults, the reads before a write can last for so long."""
 REMAKE_S: Final = 1.0
