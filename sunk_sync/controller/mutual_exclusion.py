@@ -39,16 +39,12 @@ class MutualExclusion:
                 slot.after = ()
             case Condemn(why=""):
                 slot.after = ()
-            case CreatePod() | Condemn():
-                # Another choice was on its way, for example because a lower name got free, or
-                # another Pod was not ready: whether both must be made, or must go, shows when that
-                # one is done (N1, N6).
-                others = self._late((slot.key, type(action)), now=now)
-                slot.after = tuple(one for one in others if one is not slot)
-                if isinstance(action, CreatePod):
-                    # Else the record could be deleted under the slurmd of the new Pod (N10).
-                    record = self._slots.of(("slurm_node", action.name, "record"))
-                    slot.after = (*slot.after, record)
+            case CreatePod():
+                # Else the record could be deleted under the slurmd of the new Pod (N10).
+                record = self._slots.of(("slurm_node", action.name, "record"))
+                slot.after = (*self._other_choices(slot, action, now=now), record)
+            case Condemn():
+                slot.after = self._other_choices(slot, action, now=now)
             case DeletePod():
                 # The drain may be lifted at this moment, and a job may start (N8). The Pod of a
                 # NodeSet has the name of its Slurm node.
@@ -86,6 +82,15 @@ class MutualExclusion:
         earlier, self._submits[slot.key] = self._submits.get(slot.key, slot), slot
         if earlier is not slot and earlier.in_flight is not None:
             slot.behind, earlier.behind = (earlier,), (slot,)
+
+    def _other_choices(self, slot: Slot, action: Action, *, now: float) -> tuple[Slot, ...]:
+        """Return other choices of the NodeSet that are on their way.
+
+        For example a lower name got free, or another Pod was not ready. Whether both must be made,
+        or must go, shows when that one is done (N1, N6).
+        """
+        others = self._late((slot.key, type(action)), now=now)
+        return tuple(one for one in others if one is not slot)
 
     def _late(self, choice: Choice, *, now: float) -> list[Slot]:
         """Return writes that may still make, or condemn, a Pod that is not chosen any more."""

@@ -28,12 +28,14 @@ MUTANTS = (
     ),
     _mutant(
         "a Pod is made while its record is being deleted", EXCLUSION,
-        "                    slot.after = (*slot.after, record)", "                    del record",
+        "(*self._other_choices(slot, action, now=now), record)",
+        "self._other_choices(slot, action, now=now)",
         "The simulator's seed 9314999: the record went under the new Pod, which went after it.",
     ),
     _mutant(
         "another Pod is condemned while the first may still go", EXCLUSION,
-        "            case CreatePod() | Condemn():", "            case CreatePod():",
+        "                slot.after = self._other_choices(slot, action, now=now)",
+        "                slot.after = ()",
         "The simulator's seed 9310424: for a moment no Pod was to stay.",
     ),
     _mutant(
