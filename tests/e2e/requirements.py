@@ -9,7 +9,7 @@ from tests.e2e import cgroups
 from tests.e2e.images import BUSYBOX, build_images, images
 from tests.real.testbed import cache, debian
 from tests.real.testbed.bed import SLURM_DEFAULT
-from tests.real.testbed.build import build, build_kubelet
+from tests.real.testbed.build import build, build_kubelet, build_local_path
 from tests.real.testbed.errors import CannotRunError
 from tests.real.testbed.progress import Progress
 from tests.real.testbed.requirements import why_not
@@ -36,7 +36,7 @@ def why_no_kubelets(slurm: str = SLURM_DEFAULT) -> str | None:
             return f"{command} is missing: make e2e (or apt-get install {package})"
     if not cgroups.is_v1():
         return "this machine has cgroup v2 alone; these tests make the cgroups of v1"
-    for artifact in (cache.kubelet(KUBE), images(slurm)):
+    for artifact in (cache.kubelet(KUBE), cache.local_path(), images(slurm)):
         if not artifact.built:
             return f"{artifact.name} is not built: make e2e (or python -m tests.e2e)"
     return None
@@ -54,5 +54,6 @@ def build_all(slurm: Sequence[str], progress: Progress) -> None:
         raise CannotRunError("it has cgroup v2 alone")
     build(KUBE, slurm, progress)
     build_kubelet(KUBE, progress)
+    build_local_path(progress)
     for version in slurm:
         build_images(version, progress)

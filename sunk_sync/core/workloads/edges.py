@@ -97,8 +97,8 @@ class WorkloadEdges:
         keys = self._review(workloads) | self._beside(before, after, keys=workloads)
         keys |= {*map(workload_key, workloads), *(self.bind_tried(tried) if tried else ())}
         for row in rows:
-            jobs = self._index.jobs_of_uid.get(row.uid, ())
-            keys = keys.union(*[self._awaited(self._jobs.entries[one].row) for one in jobs])
+            jobs = [self._jobs.entries[one].row for one in self._index.jobs_of_uid.get(row.uid, ())]
+            keys = keys.union(*map(self._awaited, jobs), *map(self._behind, jobs))
         return keys.union(*map(self._touch_node, nodes))
 
     def _pod_stays(self, before: Pod, after: Pod) -> set[Key]:
@@ -111,6 +111,9 @@ class WorkloadEdges:
             return beside | {workload_key(own)}
         workloads = self._index.workloads_of_pod(after.uid, own)
         keys = beside | set(map(workload_key, workloads)) | self._review(workloads)
+        if not after.node_name:
+            jobs = self._index.jobs_of_uid.get(after.uid, ())
+            return keys.union(*[self._behind(self._jobs.entries[one].row) for one in jobs])
         if same and after.node_name not in self._residents.nodes_asked:
             return keys
         return keys | self._touch_node(after.node_name)
@@ -134,7 +137,7 @@ class WorkloadEdges:
             if same_for_hosts(before, after):
                 return set(map(workload_key, self._index.keys_of_job(after.job_id)))
             if lives_on(before, after):
-                return self._job_moved(before, after, now=now)
+                return self._job_moved(before, after, now=now) | self._behind(before)
         crowded = self._lists.is_crowded()
         named = self._reindex(before, after, now=now)
         if before is not None:
@@ -143,6 +146,8 @@ class WorkloadEdges:
         keys = {workload_key(key) for key in workloads} | self._review(workloads)
         for row in named:
             keys |= self._touch_beside(uids_of(row.identity))
+        if before is not None:
+            keys |= self._behind(before)
         return keys | self._placed_again(workloads) | self._since_crowded(crowded)
 
     def _job_moved(self, before: Job, after: Job, *, now: float) -> set[Key]:
@@ -366,6 +371,10 @@ class WorkloadEdges:
     def keys_of_pods_on(self, node_name: str) -> set[Key]:
         there = self._index.pods_on_node.get(node_name, {})
         return {workload_key(self._index.key_of_uid[uid]) for uid in there}
+
+    def _behind(self, job: Job) -> set[Key]:
+        """The job, or a Pod of it, changed: return workloads whose room depends on it (P28)."""
+        return {key for one in self._index.behind(job) for key in self._keys_named(one)}
 
     def _touch_beside(self, uids: Iterable[str]) -> set[Key]:
         """Return hosts where these Pods run, and workloads that are about to start there (P18)."""

@@ -5,6 +5,7 @@ of a job whose Pods are all gone.
 """
 
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -30,6 +31,10 @@ class WorkloadIndex:
         self.arrivals: Index = defaultdict(set)
         """Slurm node → live jobs that hold it and have an unbound Pod."""
         self.placements: dict[str, tuple[str, ...]] = {}  # such a job → Slurm nodes that it holds
+        self.arrived: dict[str, int] = {}
+        """Such a job → its number among all arrivals. A binding for an earlier one may be on its
+        way to the API server."""
+        self._numbers = itertools.count(1)
 
     def add_pod(self, pod: Pod) -> None:
         key = workload_key_of(pod)
@@ -106,8 +111,23 @@ class WorkloadIndex:
             self.arrivals[name].add(job_id)
         if slurm_nodes:
             self.placements[job_id] = slurm_nodes
+            self.arrived[job_id] = next(self._numbers)
         else:
-            del self.placements[job_id]
+            del self.placements[job_id], self.arrived[job_id]
+
+    def ahead_of(self, job_id: str, slurm_node: str) -> list[str]:
+        """Return jobs that arrived at this host before the job, and still arrive."""
+        jobs = self.arrivals.get(slurm_node, NO_JOBS)
+        if len(jobs) < 2:
+            return []
+        number = self.arrived.get(job_id, math.inf)
+        return sorted(one for one in jobs if self.arrived[one] < number)
+
+    def behind(self, job: Job) -> set[str]:
+        """Return jobs that arrived at a host of this job after it, all of them if it left."""
+        number = self.arrived.get(job.job_id, 0)
+        there = [self.arrivals.get(name, NO_JOBS) for name in job.slurm_nodes]
+        return {one for jobs in there for one in jobs if self.arrived[one] > number}
 
     def drop_job(self, job: Job) -> None:
         """Remove a job; `job` is the old row."""
@@ -166,6 +186,11 @@ class WorkloadIndex:
         jobs = self.arrivals.get(slurm_node, NO_JOBS)
         uids = [uid for one in jobs for uid in self.uids_of_job[one]]
         return {self.key_of_uid[uid] for uid in uids if uid in self.key_of_uid}
+
+    def unbound_of(self, job_id: str) -> list[Pod]:
+        """Return the Pods of the job that may still be bound."""
+        pods = filter(None, map(self.pod_of, self.uids_of_job[job_id]))
+        return [pod for pod in pods if not (pod.node_name or pod.terminating or pod.ended)]
 
     def job_ids(self, key: str) -> Sequence[str]:
         """Return jobs with a Pod of the workload, and orphans submitted under its id; sorted."""

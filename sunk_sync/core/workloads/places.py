@@ -63,9 +63,6 @@ class Places:
         self._namespaces = namespaces
         self._settle_s = settle_s
         self.read = NOTHING_READ
-        self._arrivals: dict[str, tuple[str, int]] = {}
-        """UID → job that holds a host for it, and its number among all arrivals."""
-        self._arrived = 0
         self._numbers: dict[str, int] = {}
         """UID → number among all Pods seen. A Pod that came later never passes one whose submission
         is on its way, even if both were created in one second."""
@@ -79,11 +76,9 @@ class Places:
 
     def forget(self, uid: str) -> None:
         """The Pod is gone."""
-        self._arrivals.pop(uid, None)
         self._numbers.pop(uid, None)
 
     def forget_all(self) -> None:
-        self._arrivals.clear()
         self._numbers.clear()
         self.read = NOTHING_READ
 
@@ -97,7 +92,8 @@ class Places:
         holding = [row for row in live if row.slurm_nodes]
         if holding:
             job = min(holding, key=number_of)
-            rank = (1, self._arrival(pod.uid, job.job_id))
+            # Of two Pods on one host the first one may be on its way to the API server already.
+            rank = (1, self._index.arrived[job.job_id])
             return Place(pod.uid, kind, "arrives", "", job.slurm_nodes, rank)
         alone = self._volumes.decide_place(pod)
         if live or self._may_get_job(key):
@@ -115,17 +111,6 @@ class Places:
             return False
         attempts = self._memory.attempts_of(key)
         return any(self._jobs.agreed_s < one.sent_s + self._settle_s for one in attempts)
-
-    def _arrival(self, uid: str, job_id: str) -> int:
-        """Return when the Pod was first seen with this job, among all arrivals.
-
-        Of two Pods on one host the first one may be on its way to the API server already.
-        """
-        known = self._arrivals.get(uid)
-        if known is None or known[0] != job_id:
-            self._arrived += 1
-            known = self._arrivals[uid] = (job_id, self._arrived)
-        return known[1]
 
     def _number(self, uid: str) -> int:
         number = self._numbers.get(uid)

@@ -10,7 +10,7 @@ from sunk_sync.core.tables.entries import Entry
 from sunk_sync.core.tables.open_calls import OpenCalls
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.job_states import is_busy_refusal, is_live, is_running
-from sunk_sync.core.translate.node_fit import ONE_POD, summed
+from sunk_sync.core.translate.node_fit import ONE_POD, Amounts, summed
 from sunk_sync.core.views.parts import NOBODY, Resident, Residents
 from sunk_sync.core.workloads.index import WorkloadIndex
 from sunk_sync.core.workloads.memory import WorkloadMemory
@@ -78,6 +78,23 @@ class ResidentIndex:
         others = [one for one in residents.all if one.workload != but]
         return residents if len(others) == len(residents.all) else residents_of(others)
 
+    def coming(self, node_name: str, slurm_node: str, *, own: tuple[str, str]) -> Amounts:
+        """Return what Pods take that come here with a job that arrived before this one (P28).
+
+        Their bindings may be on their way. `own`: the workload that asks, and its job.
+        """
+        key, job_id = own
+        jobs = self._index.ahead_of(job_id, slurm_node)
+        if not jobs:
+            return ()
+        there = self._index.pods_on_node.get(node_name, {})
+        return summed(
+            _largest(self._index.unbound_of(one))
+            for one in jobs
+            if key not in self._index.keys_of_job(one)
+            and there.keys().isdisjoint(self._index.uids_of_job[one])
+        )
+
     def _cached_of(self, node_name: str, slurm_node: str) -> Residents:
         kept = self._cached.setdefault(node_name, {})
         residents = kept.get(slurm_node)
@@ -121,6 +138,15 @@ class ResidentIndex:
             lost=not was_read and self.is_lost(key, patience_s=patience_s),
             stop_until_s=self._calls.stop_until_s([entry.row.job_id for entry in entries]),
         )
+
+
+def _largest(pods: Iterable[Pod]) -> Amounts:
+    """Return what one of these Pods takes at most: a job brings one to each of its hosts."""
+    most: dict[str, int] = {}
+    for pod in pods:
+        for resource, amount in (*pod.spec.requests, *ONE_POD):
+            most[resource] = max(most.get(resource, 0), amount)
+    return tuple(most.items())
 
 
 def _pod_of(resident: Resident) -> str:

@@ -23,6 +23,7 @@ from sunk_sync.core.translate.job_states import (
     newest,
     number_of,
 )
+from sunk_sync.core.translate.node_fit import summed
 from sunk_sync.core.views.conclusions import free_placements
 from sunk_sync.core.views.parts import NO_HISTORY, Placement, Stuck, SubmissionHistory
 from sunk_sync.core.views.workload import (
@@ -323,14 +324,12 @@ class WorkloadSnapshots:
         if is_waiting(job):
             return ()
         specs = kinds_of(unbound)
-        lives = [pod for pod in self._index.pods[key].values() if pod.node_name]
-        but = key if lives else ""
         fences = self._all.fences(key, unbound)
         placements = [
-            self._placement(name, specs, but=but, fences=fences.common)
+            self._placement(name, specs, own=(key, job.job_id), fences=fences.common)
             for name in sorted(job.slurm_nodes)
         ]
-        taken = {pod.node_name for pod in lives}
+        taken = {pod.node_name for pod in self._index.pods[key].values() if pod.node_name}
         return tuple(self._assigned(placements, fences.own, taken) if fences.own else placements)
 
     def _assigned(
@@ -353,16 +352,18 @@ class WorkloadSnapshots:
         return [*used.values(), *spare, *rest]
 
     def _placement(
-        self, slurm_node: str, specs: Sequence[PodSpec], *, but: str, fences: Fences
+        self, slurm_node: str, specs: Sequence[PodSpec], *, own: tuple[str, str], fences: Fences
     ) -> Placement:
-        """`but`: a workload whose Pods may stay there."""
+        """`own`: the workload, whose Pods may stay there, and its job."""
         claim = self._hosts.claims.claim_of(slurm_node)
         node = claim.node.row if claim.node is not None else None
         if node is None or claim.rivals or not self._hosts.claims.owns_node(slurm_node, claim):
             why = "Kubernetes knows no one Node for it"
             return Placement(slurm_node, None, why, not self._hosts.nodes.live)
-        residents = self._residents.on(node.name, slurm_node=slurm_node, but=but)
-        unfit = [self._feasible_hosts.unfit(spec, claim, others=residents.taken) for spec in specs]
+        residents = self._residents.on(node.name, slurm_node=slurm_node, but=own[0])
+        coming = self._residents.coming(node.name, slurm_node, own=own)
+        others = summed((residents.taken, coming)) if coming else residents.taken
+        unfit = [self._feasible_hosts.unfit(spec, claim, others=others) for spec in specs]
         why = next(filter(None, unfit), "") or why_stopped(fences, node)
         return Placement(slurm_node, node, why, False, residents.unconfirmed)  # noqa: FBT003
 

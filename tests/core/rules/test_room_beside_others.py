@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import Bind, CancelJob
-from sunk_sync.core.model.facts import OTHER_PODS, Row, SlurmdPod, Taken
+from sunk_sync.core.model.facts import OTHER_PODS, Pod, Row, SlurmdPod, Taken
 from sunk_sync.core.model.pod_spec import PodSpec
 from sunk_sync.core.translate.node_fit import SPECS_KEPT
 from tests.kit.build import (
@@ -14,6 +14,7 @@ from tests.kit.build import (
     OFFER,
     SMALL,
     Core,
+    deleted,
     gang_pod,
     identity,
     job,
@@ -160,3 +161,59 @@ def test_nothing_is_written_for_a_pod_before_all_pods_were_listed_P28() -> None:
     key = ("workload", next(iter(core.graph.workloads.index.pods)))
     (kept,) = core.reconciler.standing[key].kept
     assert kept.why == "not listed yet: other_pods"
+
+
+def two_at_once(*rows: Row) -> tuple[Core, Pod, Pod]:
+    """Two jobs get host n1, where one of their Pods has room beside the slurmd Pod."""
+    first, second = pod("a", spec=BIG), pod("b", spec=BIG)
+    core = two_hosts(first, second, slurmd(5_000), *rows)
+    core.see(running(first, job_id="1"), running(second, job_id="2"))
+    return core, first, second
+
+
+def test_of_two_jobs_that_arrive_together_one_pod_is_bound_and_the_other_goes_on_P28() -> None:
+    """Both fit before one of them is bound. The kubelet would answer OutOfcpu to the second."""
+    core, first, second = two_at_once()
+    assert core.binds(first) == [("a", "kn1")]
+    assert not core.binds(second)
+    assert core.cancels(second) == [("2", True)]
+    core.see(replace(first, node_name="kn1", job_id="1"))
+    assert core.cancels(second) == [("2", True)]
+
+
+def test_the_job_that_arrived_first_keeps_the_room_whatever_its_number_P28() -> None:
+    """Its binding may be on its way."""
+    first, second = pod("a", spec=BIG), pod("b", spec=BIG)
+    core = two_hosts(first, second, slurmd(5_000), running(second, job_id="2"))
+    core.see(running(first, job_id="1"))
+    assert core.binds(second) == [("b", "kn1")]
+    assert core.cancels(first) == [("1", True)]
+
+
+@pytest.mark.parametrize("leaves", ["its job ends", "it is being deleted", "it is gone"])
+def test_a_pod_that_comes_no_more_leaves_its_room_to_the_next_P28(leaves: str) -> None:
+    core, first, second = two_at_once()
+    match leaves:
+        case "its job ends":
+            core.see(job(first, state="CANCELLED", job_id="1", slurm_nodes=("n1",)))
+        case "it is being deleted":
+            core.see(replace(first, terminating=True))
+        case _:
+            core.see(deleted("pods", first))
+    assert core.binds(second) == [("b", "kn1")]
+
+
+def test_two_pods_with_room_for_both_are_bound_at_once_P28() -> None:
+    small = replace(BIG, requests=(("cpu", 5_000), ("memory", GIB)))
+    first, second = pod("a", spec=small), pod("b", spec=small)
+    core = two_hosts(first, second, slurmd(5_000))
+    core.see(running(first, job_id="1"), running(second, job_id="2"))
+    assert core.binds(first) == [("a", "kn1")]
+    assert core.binds(second) == [("b", "kn1")]
+
+
+def test_a_gang_brings_one_pod_to_each_host_P28() -> None:
+    a, b = gang_pod("a", spec=BIG), gang_pod("b", spec=BIG)
+    core = two_hosts(a, b, WANTED, running(a, b, at=("n1", "n2")))
+    core.see(running(WANTED, job_id="8"))
+    assert core.binds(WANTED) == [("p1", "kn1")]

@@ -191,6 +191,21 @@ def build_kubelet(version: str, progress: Progress) -> None:
     artifact.ensure(make)
 
 
+def build_local_path(progress: Progress) -> None:
+    """Build the provisioner of tests/e2e unless the cache has it."""
+    artifact = cache.local_path()
+    if artifact.built:
+        return
+    require_go()
+
+    def make(part: Path) -> None:
+        with progress.step(artifact.name, "building the provisioner") as step:
+            build = _go_build(artifact.name, ["-s -w"], part / artifact.name, cache.LOCAL_PATH)
+            run_logged(build, artifact.log, step.see)
+
+    artifact.ensure(make)
+
+
 def _build_command(version: str, command: str, progress: Progress, part: Path) -> None:
     artifact = cache.kubelet(version) if command == KUBELET else cache.kube(version)
     major, minor, _ = version.split(".")

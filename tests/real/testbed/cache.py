@@ -30,6 +30,7 @@ FRAMEWORKS = {
     "kuberay": "github.com/ray-project/kuberay/ray-operator",
     "trainer": "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager",
 }
+LOCAL_PATH = "github.com/rancher/local-path-provisioner"
 MANIFESTS = {"kuberay": "config/crd", "trainer": "manifests/base/crds"}
 """Folder of a module with the kinds of its manager, where it is not the default."""
 MANIFESTS_DEFAULT = "config/default"
@@ -136,6 +137,11 @@ def kube_scheduler(version: str) -> Artifact:
 def kubelet(version: str = KUBE_VERSIONS[0]) -> Artifact:
     """A real kubelet, for tests/e2e. It needs modules that the other servers do not have."""
     return Artifact(f"kubelet-{version}", _module(f"kubelet-{version}"))
+
+
+def local_path() -> Artifact:
+    """A real provisioner of volumes, for tests/e2e: local-path, as in k3s."""
+    return Artifact("local-path", f"{LOCAL_PATH} {_module('local-path')}")
 
 
 def chart_tools() -> Artifact:

@@ -317,6 +317,9 @@ class WorkloadChecks:
         gone = change.type == "DELETED"
         if author == US:
             self._check_pod(before, now, gone=gone)
+        if before is not None and _is_turned_away(now) and not _is_turned_away(before):
+            why = f"{place_of(now)}: {now['status']['message']}"
+            self._break("turned away", f"Pod {now['metadata']['name']} by the kubelet of {why}")
         if gone:
             self.uids.pop(uid_of(now), None)
         else:
@@ -401,3 +404,8 @@ def _rest(pod: Object) -> Object:
         one for one in status.get("conditions") or () if one["type"] not in CONDITIONS
     ]
     return {**pod, "metadata": metadata, "spec": spec, "status": status}
+
+
+def _is_turned_away(pod: Object) -> bool:
+    """P28: whether the kubelet refused the Pod because too little was left."""
+    return str(pod["status"].get("reason", "")).startswith("OutOf")

@@ -19,6 +19,7 @@ from tests.sim.workloads.truth import (
     is_ours,
     live_jobs,
     place_of,
+    placed,
     slurm_node_of,
     spelled,
     uid_of,
@@ -145,7 +146,7 @@ def _waiting(worlds: Worlds, pod: Object, job: Job) -> Iterator[str]:
     members = _members(pod, every)
     near, needed = hosts_with_volumes(worlds, members), hosts_needed(worlds, members)
     taken = _nodes_beside(pod, every) | (worlds.slurm.nodes.keys() - near)
-    taken |= _nodes_forbidden(worlds, members)
+    taken |= _nodes_forbidden(worlds, members) | _nodes_full(worlds, members)
     free = _free(worlds, job, but=taken)
     if not job.held and free and needed.issubset(free):
         yield f"P7: Pod {name} waits with job {job.job_id} ({job.state_reason}) although {free} fit"
@@ -165,10 +166,10 @@ def _has_squatter(worlds: Worlds, job: Job) -> bool:
 
 
 def _waits_beside_others(worlds: Worlds, pod: Object, every: Sequence[Object]) -> bool:
-    """P8: other Pods, or volumes, leave it no host."""
+    """P8, P28: other Pods, or volumes, leave it no host."""
     members = _members(pod, every)
     left = hosts_with_volumes(worlds, members) - _nodes_beside(pod, every)
-    left -= _nodes_forbidden(worlds, members)
+    left -= _nodes_forbidden(worlds, members) | _nodes_full(worlds, members)
     if len(left) < len(members) or _waits_for_room(worlds, pod, every):
         return True
     others = [one for one in every if one not in members and not place_of(one)]
@@ -182,6 +183,19 @@ def _nodes_forbidden(worlds: Worlds, members: Sequence[Object]) -> set[str]:
     scene = exact(worlds)
     forbidden = {name for name in scene.nodes if any(why_not(pod, name, scene) for pod in members)}
     return set(map(slurm_node_of, forbidden))
+
+
+def _nodes_full(worlds: Worlds, members: Sequence[Object]) -> set[str]:
+    """Return the Slurm nodes whose Nodes have less left than one of these Pods needs (P28)."""
+    wanted, own = max(map(cpus_of, members)), set(map(uid_of, members))
+    room = {
+        node["metadata"]["name"]: int(node["status"]["allocatable"]["cpu"])
+        for node in worlds.kube.nodes()
+    }
+    for pod in placed(worlds):
+        if uid_of(pod) not in own and place_of(pod) in room:
+            room[place_of(pod)] -= cpus_of(pod)
+    return {slurm_node_of(name) for name, cpus in room.items() if cpus < wanted}
 
 
 def _waits_for_room(worlds: Worlds, pod: Object, every: Sequence[Object]) -> bool:

@@ -58,7 +58,8 @@ class WorkloadRun:
         self.faults = Faults(random.Random(f"works faults {seed}"))
         self.wire = Wire(self.worlds, self.faults, history)
         self.cast = Cast(self.worlds, hosts, namespaces=self.settings.slurmd_namespace)
-        self._furnish()
+        # Every fourth cluster has Nodes with one CPU less than Slurm counts.
+        self._furnish(cpus=random.Random(f"works room {seed}").choice((16, 16, 16, 15)))
         claims = ClaimPeople(
             random.Random(f"works claims {seed}"), self.worlds, namespace=NAMESPACE
         )
@@ -100,9 +101,9 @@ class WorkloadRun:
         self._lives = 0
         self.life = self._live()
 
-    def _furnish(self) -> None:
+    def _furnish(self, *, cpus: int) -> None:
         for name, node in zip(self.cast.slurm_nodes, self.cast.nodes, strict=True):
-            self.worlds.act(PERSON, partial(self.worlds.kube.add_node, node))
+            self.worlds.act(PERSON, partial(self.worlds.kube.add_node, node, cpus=cpus))
             self.worlds.act(PERSON, partial(self.cast.add_pod, name, node=node))
 
     def _live(self) -> Living:

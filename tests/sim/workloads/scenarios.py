@@ -5,6 +5,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from sunk_sync.embedded.kubernetes.store.kinds import NODES
+from sunk_sync.embedded.kubernetes.store.patch import merged
+from sunk_sync.embedded.kubernetes.store.place import Place
 from sunk_sync.embedded.slurm.memory import Partition
 from sunk_sync.embedded.slurm.model.job import JobRequest
 from tests.sim import words
@@ -98,6 +101,19 @@ def rooms(*sizes: int) -> Doing:
     def doing(stage: Stage) -> None:
         for number, gib in enumerate(sizes, start=1):
             storing.set_room(stage.kube, f"k{number}", gib, namespace=NAMESPACE)
+
+    return doing
+
+
+def narrow(cpus: int) -> Doing:
+    """Let each Node offer less than its Slurm node has, as beside a slurmd Pod."""
+
+    def doing(stage: Stage) -> None:
+        patch = {"status": {"allocatable": {"cpu": str(cpus)}}}
+        for node in stage.kube.nodes():
+            name = node["metadata"]["name"]
+            place = Place(kind=NODES, name=name, subresource="status", manager="kubelet")
+            stage.kube.writes.patch(place, lambda old: merged(old, patch))
 
     return doing
 
@@ -326,6 +342,15 @@ SCENARIOS: Mapping[str, Scenario] = {
     ),
     "a provisioner makes a volume": story(
         "P8", (1, storage(provision_s="3")), (1, pods_with_claims("a", of=MADE))
+    ),
+    "two pods where a Node has room for one": story(
+        "P28", (1, narrow(15)), (1, pods("a", "b", cpus=8))
+    ),
+    "two pods get volumes where a Node has room for one": story(
+        "P28 P8",
+        (1, storage(provision_s="3")),
+        (1, narrow(15)),
+        (1, pods_with_claims("a", "b", of=MADE, cpus=8)),
     ),
     "two pods take local volumes": story(
         "P8", (1, storage("k1", "k3")), (1, pods_with_claims("a", "b", of=LOCAL, bind_s="1"))

@@ -22,6 +22,7 @@ from sunk_sync.core.translate.fences import Fence
 from sunk_sync.core.views import conclusions
 from sunk_sync.core.views.parts import Placement
 from sunk_sync.core.views.workload import NO_VOLUMES, Workload
+from sunk_sync.core.workloads.index import WorkloadIndex
 from sunk_sync.core.workloads.neighbours import Neighbours
 from sunk_sync.core.workloads.other_kinds import OtherKinds
 from sunk_sync.core.workloads.storage_room import StorageRoom
@@ -131,6 +132,10 @@ BROKEN: dict[str, Broken] = {
         "a pod waits and says so", {"ended unbound"},
     ),
     "one member is bound (G1)": ([(RULES, "bind", _binds_one)], "a gang of two", {"G1", "P11"}),
+    "a Pod that comes earlier does not count (P28)": (
+        [(WorkloadIndex, "ahead_of", lambda *_: [])],
+        "two pods where a Node has room for one", {"turned away"},
+    ),
     "two Pods with one port come to one Node (P8)": (
         [(Neighbours, "fences", lambda *_: ())], "three pods want one port", {"forbidden beside"},
     ),
