@@ -1,4 +1,4 @@
-"""P8, P28: volumes, ports, rules between Pods and room on real kubelets, which run them or refuse."""
+"""P8, P28: volumes, ports and rules between Pods on real kubelets, which run a Pod or refuse it."""
 
 import json
 from collections.abc import Iterator

@@ -205,6 +205,58 @@ def test_watch_all_pods_counts_pods_of_others_P28(pods: PodStage, schedule: Serv
     pods.bed.kube.kubectl("delete", "-k", MANIFESTS.parent / "all-pods")
 
 
+def test_of_two_pods_that_get_one_node_together_only_one_is_bound_there_P28(
+    pods: PodStage,
+) -> None:
+    """Slurm counts 16 CPUs, and the Nodes have 3 for Pods. A kubelet would answer OutOfcpu."""
+    for host in pods.pool("narrow", 2):
+        pods.bed.kube.set_allocatable(host.name, cpu="3")
+    wanted = pinned(cpu="2", memory="64Mi")
+    loads = [pods.load(nodeSelector={"pool": "narrow"}, containers=wanted) for _ in range(2)]
+    for load in loads:
+        load.until_bound(within_s=30)
+    assert len({load.node for load in loads}) == 2
+    jobs = sum(len(load.jobs) for load in loads)
+    assert stays(lambda: {load.pod["status"]["phase"] for load in loads} <= {"Pending", "Running"})
+    assert jobs <= 3
+
+
+def test_what_the_api_server_adds_for_a_runtime_class_and_the_host_network_is_kept_P8_P28(
+    pods: PodStage,
+) -> None:
+    """It writes overhead, node selector and ports into the Pod when the Pod is created."""
+    first, second = pods.pool("kata", 2)
+    pods.bed.kube.kubectl("label", "node", first.name, second.name, "kata=yes")
+    pods.bed.kube.rest.call("POST", "/apis/node.k8s.io/v1/runtimeclasses", {
+        "metadata": {"name": "kata"},
+        "handler": "kata",
+        "overhead": {"podFixed": {"cpu": "1", "memory": "10Mi"}},
+        "scheduling": {"nodeSelector": {"kata": "yes"}},
+    })  # fmt: skip
+    (container,) = pinned(cpu="2", memory="64Mi")
+    container["ports"] = [{"containerPort": 8080}]
+    spec: dict[str, Any] = {
+        "runtimeClassName": "kata",
+        "hostNetwork": True,
+        "containers": [container],
+    }
+    loads = [pods.load(**spec) for _ in range(2)]
+    for load in loads:
+        load.until_bound(within_s=30)
+        assert load.job["cpus"]["number"] == 3
+    assert {load.node for load in loads} == {first.name, second.name}
+
+
+def test_a_nominated_node_means_nothing_P11(pods: PodStage) -> None:
+    nominated, other = pods.pool("nominated", 2)
+    load = pods.load(other, schedulingGates=[{"name": "example.com/later"}])
+    status = {"nominatedNodeName": nominated.name}
+    pods.bed.kube.patch_pod_status(load.name, load.namespace, status)
+    pods.bed.kube.patch_pod(load.name, load.namespace, {"spec": {"schedulingGates": []}})
+    load.until_bound()
+    assert load.node == other.name
+
+
 def test_watch_all_pods_keeps_rules_between_our_pods_and_those_of_others_P8(
     pods: PodStage, schedule: Serve
 ) -> None:

@@ -113,6 +113,10 @@ class KubeApi:
     def delete_node(self, name: str) -> None:
         self.rest.call("DELETE", f"/api/v1/nodes/{name}")
 
+    def set_allocatable(self, name: str, **amounts: str) -> None:
+        """Let the Node offer so much to Pods."""
+        self._patch_status(f"/api/v1/nodes/{name}", {"allocatable": amounts})
+
     def set_pod_ready(self, name: str, namespace: str = "default", *, ready: bool) -> None:
         self.patch_pod_status(name, namespace, {"conditions": _readiness(ready=ready)})
 

@@ -1,4 +1,4 @@
-"""Defects of the rules about other Pods: spread, affinity, and the turns of Pods (P8)."""
+"""Defects of where Pods go: spread, affinity, turns, volumes (P8), and room beside others (P28)."""
 
 from tests.sim.mutants.mutant import Mutant
 
@@ -107,5 +107,23 @@ MUTANTS = (
         "core/workloads/other_kinds.py",
         "return bool(self._apart)", "return False",
         "A DaemonSet of kube-scheduler keeps plain Pods off its Nodes.",
+    ),
+    _mutant(
+        "a Pod takes room only once it is bound", "core/workloads/residents.py",
+        "        jobs = self._index.ahead_of(job_id, slurm_node)\n",
+        "        jobs: list[str] = []\n",
+        "Slurm gave two jobs one node, and the kubelet answered OutOfcpu to the second Pod.",
+    ),
+    _mutant(
+        "a Pod that comes no more keeps its room", "core/workloads/edges.py",
+        "        return {key for one in self._index.behind(job) for key in self._keys_named(one)}",
+        "        return set()",
+        "While sunk-sync was paused, a Pod said for minutes that a node is full, and it was not.",
+    ),
+    _mutant(
+        "a gang takes all its requests on each of its nodes", "core/workloads/residents.py",
+        "            most[resource] = max(most.get(resource, 0), amount)",
+        "            most[resource] = most.get(resource, 0) + amount",
+        "A large gang that was about to start kept small Pods off nodes that had room for both.",
     ),
 )  # fmt: skip

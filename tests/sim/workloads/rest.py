@@ -170,7 +170,9 @@ def _waits_beside_others(worlds: Worlds, pod: Object, every: Sequence[Object]) -
     members = _members(pod, every)
     left = hosts_with_volumes(worlds, members) - _nodes_beside(pod, every)
     left -= _nodes_forbidden(worlds, members) | _nodes_full(worlds, members)
-    if len(left) < len(members) or _waits_for_room(worlds, pod, every):
+    if len(left) < len(members) or not hosts_needed(worlds, members).issubset(left):
+        return True
+    if _waits_for_room(worlds, pod, every):
         return True
     others = [one for one in every if one not in members and not place_of(one)]
     rivals = [one for one in others if live_jobs(worlds, uid_of(one))]
