@@ -24,6 +24,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 SCHEDULER = "slurm"
 REPLICAS = 3
 PORT = 30333
+SMALL, LARGE = "500m", "1"
+"""CPUs of a Pod. Two small ones fit a Node beside its slurmd Pod, two large ones do not, although
+Slurm starts two jobs there."""
 WRITES = "echo $(hostname) >>/data/names; exec sleep 86400"
 NO_PORTS = "didn't have free ports for the requested pod ports"
 NO_ROOM_BESIDE = "didn't match pod anti-affinity rules"
@@ -130,14 +133,16 @@ def is_ready(pod: dict[str, Any]) -> bool:
     return any((one["type"], one["status"]) == ("Ready", "True") for one in conditions)
 
 
-def template(app: str, script: str, *, port: int | None = None, **spec: Any) -> dict[str, Any]:
-    """Return the template of a Pod that needs one of the two CPUs of a node."""
+def template(
+    app: str, script: str, *, cpu: str = SMALL, port: int | None = None, **spec: Any
+) -> dict[str, Any]:
+    """Return the template of a Pod that needs one of the two CPUs of a Slurm node."""
     container: dict[str, Any] = {
         "name": "main",
         "image": SLURMD.format(1),
         "imagePullPolicy": "Never",
         "command": ["/bin/sh", "-c", script],
-        "resources": {"requests": {"cpu": "1", "memory": "64Mi"}},
+        "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}},
     }
     if port is not None:
         container["ports"] = [{"containerPort": 80, "hostPort": port}]
@@ -196,7 +201,7 @@ def test_each_replica_gets_a_disk_where_its_job_runs_and_keeps_it_P8(workloads: 
         serviceName="disks",
         replicas=REPLICAS,
         podManagementPolicy="Parallel",
-        template=template("disks", WRITES),
+        template=template("disks", WRITES, cpu=LARGE),
         volumeClaimTemplates=claims,
     )
     workloads.until_ready("disks", REPLICAS, "StatefulSet with claims → three replicas ready")

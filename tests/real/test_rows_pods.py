@@ -205,22 +205,6 @@ def test_watch_all_pods_counts_pods_of_others_P28(pods: PodStage, schedule: Serv
     pods.bed.kube.kubectl("delete", "-k", MANIFESTS.parent / "all-pods")
 
 
-def test_of_two_pods_that_get_one_node_together_only_one_is_bound_there_P28(
-    pods: PodStage,
-) -> None:
-    """Slurm counts 16 CPUs, and the Nodes have 3 for Pods. A kubelet would answer OutOfcpu."""
-    for host in pods.pool("narrow", 2):
-        pods.bed.kube.set_allocatable(host.name, cpu="3")
-    wanted = pinned(cpu="2", memory="64Mi")
-    loads = [pods.load(nodeSelector={"pool": "narrow"}, containers=wanted) for _ in range(2)]
-    for load in loads:
-        load.until_bound(within_s=30)
-    assert len({load.node for load in loads}) == 2
-    jobs = sum(len(load.jobs) for load in loads)
-    assert stays(lambda: {load.pod["status"]["phase"] for load in loads} <= {"Pending", "Running"})
-    assert jobs <= 3
-
-
 def test_what_the_api_server_adds_for_a_runtime_class_and_the_host_network_is_kept_P8_P28(
     pods: PodStage,
 ) -> None:

@@ -17,7 +17,7 @@ from tests.real.volumes import (
     Storage,
     with_claim,
 )
-from tests.real.workloads import Load, PodStage, replaced
+from tests.real.workloads import Load, PodStage, replaced, workload_spec
 
 STAGE_HOSTS = 30
 BOUND_WITHIN_S = 45
@@ -178,6 +178,28 @@ def test_two_pods_that_come_at_once_share_the_one_volume_of_their_claim_P8(
     until_bound(loads, f"two Pods at once with one claim, {storage_class}")
     assert len(storage.volumes_of(name)) == 1
     assert storage.nodes_of(name) == [loads[0].node] == [loads[1].node]
+
+
+def test_two_pods_get_volumes_on_two_nodes_if_one_has_room_for_one_of_them_P28(
+    pods: PodStage, storage: Storage
+) -> None:
+    """Slurm counts 16 CPUs, and the Nodes have 3 for Pods. While the first Pod waits for its
+    volume, the second one gets none there: it could never be bound to it."""
+    for host in pods.pool("narrow", 2):
+        pods.bed.kube.set_allocatable(host.name, cpu="3")
+    for name in ("narrow-1", "narrow-2"):
+        storage.add_claim(name, DYNAMIC)
+    spec = {"nodeSelector": {"pool": "narrow"}, "containers": workload_spec(cpu="2")["containers"]}
+    storage.delay_s = 2.0
+    try:
+        loads = [pods.load(**spec, **with_claim(name)) for name in ("narrow-1", "narrow-2")]
+        until_bound(loads, "two Pods, two Nodes with room for one")
+    finally:
+        storage.delay_s = 0.0
+    assert len({load.node for load in loads}) == 2
+    assert [storage.nodes_of(f"narrow-{number}") for number in (1, 2)] == [
+        [load.node] for load in loads
+    ]
 
 
 def test_a_claim_that_is_deleted_while_its_volume_is_made_gives_the_job_back_P8(
