@@ -65,6 +65,7 @@ class VolumeIndex:
         self.classes: Table[StorageClass] = tables["storage_classes"]
         self._jobs: Table[Job] = tables["jobs"]
         self._index = index
+        self._hosts = hosts
         self._owner = f"{scheduler}/"
         self.users: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
         """Claim → UID → Pod that names it."""
@@ -279,10 +280,20 @@ class VolumeIndex:
         if volume is not None:
             if volume.terms is not None:
                 yield from fences_within(volume.terms, reason=OUT_OF_REACH)
-        elif claim.selected_node and not claim.selected_for:
+        elif claim.selected_node and self._stays_selected(claim):
             yield Fence("", frozenset((claim.selected_node,)), inside=True, reason=SELECTED)
-        elif not (claim.volume or claim.selected_for):
+        elif not claim.volume and (claim.selected_node or not claim.selected_for):
             yield from self.where_to_have(claim)
+
+    def _stays_selected(self, claim: VolumeClaim) -> bool:
+        """Whether a person selected its Node, or sunk-sync did for a job that has this Node.
+
+        So the members of a gang keep their hosts while their volumes are made, although a volume
+        could be had elsewhere now.
+        """
+        job_id = claim.selected_for.removeprefix(self._owner)
+        hosts = self._hosts.hosts_on_node(claim.selected_node)
+        return not job_id or any(job_id in self._index.arrivals.get(name, ()) for name in hosts)
 
     def nodes_in_use(self, claim: VolumeClaim, pod: Pod) -> frozenset[str]:
         users = self.users.get(claim_path(claim), {}).values()

@@ -15,6 +15,8 @@ from sunk_sync.core.model.pod_spec import Requirement, Term
 from sunk_sync.core.translate.volume_fit import OUT_OF_REACH
 from sunk_sync.core.workloads.gang_hosts import NOT_TOGETHER, assign
 from tests.core.rules.test_volumes import (
+    MADE_IN_A,
+    OURS,
     ZONE,
     bound,
     claim,
@@ -163,6 +165,28 @@ def test_volumes_are_made_where_each_member_will_be_P8() -> None:
     pods = gang(P1, P2)
     core = five(*pods, running(*pods, at=("n1", "n3")), claim("c-p1"), *placed(p2="kn1"))
     assert [want.node_name for want in wants_of_volumes(core, pods[0])] == ["kn3"]
+
+
+def test_members_keep_their_hosts_while_a_volume_is_made_P8() -> None:
+    """Simulator: the provisioner had begun on the first Node when another one was selected."""
+    pods = gang(P1, P2)
+    core = five(
+        *pods, MADE_IN_A, claim("c-p2"), *placed(p1=""), running(*pods, at=("n1", "n3"))
+    )  # fmt: skip
+    (select,) = wants_of_volumes(core, pods[0])
+    assert (select.reference.name, select.node_name) == ("c-p2", "kn1")
+    core.see(claim("c-p2", selected_node="kn1", selected_for=OURS))
+    assert not wants_of_volumes(core, pods[0])
+
+
+def test_a_gang_that_slurm_requeued_to_other_hosts_takes_its_selection_with_it_P8() -> None:
+    pods = gang(P1, P2)
+    core = five(
+        *pods, MADE_IN_A, *placed(p1=""), running(*pods, at=("n2", "n3")),
+        claim("c-p2", selected_node="kn1", selected_for=OURS),
+    )  # fmt: skip
+    (select,) = wants_of_volumes(core, pods[0])
+    assert select.node_name == "kn2"
 
 
 def test_a_gang_is_told_which_hosts_its_volumes_close_P8() -> None:

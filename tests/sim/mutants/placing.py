@@ -109,6 +109,12 @@ MUTANTS = (
         "A DaemonSet of kube-scheduler keeps plain Pods off its Nodes.",
     ),
     _mutant(
+        "the members of a gang change hosts while a volume is made", "core/workloads/volumes.py",
+        "        return not job_id or any(job_id in self._index.arrivals.get(name, ()) for name in hosts)",
+        "        return not (job_id or hosts)",
+        "A provisioner had begun on the first Node when another one was selected.",
+    ),
+    _mutant(
         "a Pod takes room only once it is bound", "core/workloads/residents.py",
         "        jobs = self._index.ahead_of(job_id, slurm_node)\n",
         "        jobs: list[str] = []\n",

@@ -30,6 +30,8 @@ A frozen watch is broken off after 100 s of silence, and then everything is list
 """
 CALM_S: Final = 5.0
 """The same without faults: the time of a watch, a poll of jobs, and a binding on its way."""
+MOMENT_S: Final = 1.0
+"""Jobs that start together, and their bindings, lie within this time."""
 GIVEN_UP_MAX: Final = 3
 """Jobs that sunk-sync may give up for one Pod without faults and without changes by others."""
 
@@ -140,12 +142,14 @@ class GroupChecks:
 
         A Pod counts for those whose jobs got their hosts later. It may be bound first although its
         own job was the later one. Among Pods of sunk-sync with the same rules the order does not
-        matter.
+        matter, unless both are bound in one moment: the first of a group may go anywhere, and it is
+        the one whose job came first.
         """
         for other in placed(self._worlds):
             uid, since_s = uid_of(other), self._since_s
+            bound_s = self._bound_s.get(uid, 0.0)
             together = words.is_workload(other) and has_same_rules(other, pod)
-            known = together or self._bound_s.get(uid, 0.0) < since_s
+            known = bound_s < (self._worlds.now_s - MOMENT_S if together else since_s)
             left = self._leaving_s.get(uid, self._worlds.now_s) < since_s
             yield Seen(other, place_of(other), sure=known, left=left)
 
