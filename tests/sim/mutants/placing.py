@@ -110,8 +110,8 @@ MUTANTS = (
     ),
     _mutant(
         "the members of a gang change hosts while a volume is made", "core/workloads/volumes.py",
-        "        return not job_id or any(job_id in self._index.arrivals.get(name, ()) for name in hosts)",
-        "        return not (job_id or hosts)",
+        "not job_id or any(job_id in self._index.arrivals.get(name, ()) for name in hosts)",
+        "not (job_id or hosts)",
         "A provisioner had begun on the first Node when another one was selected.",
     ),
     _mutant(

@@ -5,6 +5,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from sunk_sync.embedded.kubernetes.kubernetes import Kubernetes
+from sunk_sync.embedded.kubernetes.store.kinds import NODES
+from sunk_sync.embedded.kubernetes.store.patch import merged
+from sunk_sync.embedded.kubernetes.store.place import Place
 from sunk_sync.embedded.slurm.model.job import ALIVE, Job, JobRequest
 from sunk_sync.embedded.slurm.node_update import Update
 from tests.sim import words
@@ -25,6 +29,15 @@ PODS_MAX = 12
 GATES: Object = {"schedulingGates": [{"name": "example.com/wait"}]}
 PREEMPTING = "high"
 """Partition whose jobs preempt those of the default one."""
+
+
+def offer_cpus(kube: Kubernetes, cpus: int) -> None:
+    """Let each Node offer so many CPUs to Pods; its Slurm node has 16."""
+    patch = {"status": {"allocatable": {"cpu": str(cpus)}}}
+    for node in kube.nodes():
+        name = node["metadata"]["name"]
+        place = Place(kind=NODES, name=name, subresource="status", manager="kubelet")
+        kube.writes.patch(place, lambda old: merged(old, patch))
 
 
 def pod_spec(*, cpus: int | None = 4, grace_s: int = 10, **others: Any) -> Object:

@@ -22,7 +22,13 @@ from tests.sim.workloads.claim_people import ClaimPeople
 from tests.sim.workloads.group_checks import CALM_S, GroupChecks
 from tests.sim.workloads.groups import GroupPeople
 from tests.sim.workloads.overlap import Overlap
-from tests.sim.workloads.people import NAMESPACE, PREEMPTING, Neighbourly, WorkloadPeople
+from tests.sim.workloads.people import (
+    NAMESPACE,
+    PREEMPTING,
+    Neighbourly,
+    WorkloadPeople,
+    offer_cpus,
+)
 from tests.sim.workloads.rest import Asked, workload_unrest
 from tests.sim.workloads.volume_checks import VolumeChecks
 from tests.sim.worlds import Worlds
@@ -39,6 +45,8 @@ REST_WITHIN_S = 900.0
 QUIET_S = 90.0
 QUIET_ROUNDS_MAX = 6
 """A submission refused every five minutes can change the reasons of others for a minute."""
+CPUS = 16
+"""Of a Slurm node."""
 SCRIPT_MARK = "Placeholder of sunk-sync"
 """Text that marks the script of a placeholder."""
 
@@ -58,8 +66,8 @@ class WorkloadRun:
         self.faults = Faults(random.Random(f"works faults {seed}"))
         self.wire = Wire(self.worlds, self.faults, history)
         self.cast = Cast(self.worlds, hosts, namespaces=self.settings.slurmd_namespace)
-        # Every fourth cluster has Nodes with one CPU less than Slurm counts.
-        self._furnish(cpus=random.Random(f"works room {seed}").choice((16, 16, 16, 15)))
+        # Every fourth cluster has Nodes with one CPU less than Slurm counts, until the faults end.
+        self._furnish(cpus=random.Random(f"works room {seed}").choice((CPUS, CPUS, CPUS, CPUS - 1)))
         claims = ClaimPeople(
             random.Random(f"works claims {seed}"), self.worlds, namespace=NAMESPACE
         )
@@ -182,6 +190,7 @@ class WorkloadRun:
         self.people.calm()
         await self._sleep(SETTLE_S)
         self.people.calm()
+        offer_cpus(self.worlds.kube, CPUS)
         await self._live_in_peace()
         self.checks.calm = True
 

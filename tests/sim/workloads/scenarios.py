@@ -5,9 +5,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from sunk_sync.embedded.kubernetes.store.kinds import NODES
-from sunk_sync.embedded.kubernetes.store.patch import merged
-from sunk_sync.embedded.kubernetes.store.place import Place
 from sunk_sync.embedded.slurm.memory import Partition
 from sunk_sync.embedded.slurm.model.job import JobRequest
 from tests.sim import words
@@ -21,6 +18,7 @@ from tests.sim.workloads.people import (
     NAMESPACE,
     PREEMPTING,
     RUN,
+    offer_cpus,
     pod_spec,
     with_port,
 )
@@ -108,14 +106,7 @@ def rooms(*sizes: int) -> Doing:
 def narrow(cpus: int) -> Doing:
     """Let each Node offer less than its Slurm node has, as beside a slurmd Pod."""
 
-    def doing(stage: Stage) -> None:
-        patch = {"status": {"allocatable": {"cpu": str(cpus)}}}
-        for node in stage.kube.nodes():
-            name = node["metadata"]["name"]
-            place = Place(kind=NODES, name=name, subresource="status", manager="kubelet")
-            stage.kube.writes.patch(place, lambda old: merged(old, patch))
-
-    return doing
+    return lambda stage: offer_cpus(stage.kube, cpus)
 
 
 def pinned(name: str, *, node: str) -> Doing:
