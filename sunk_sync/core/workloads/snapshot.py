@@ -324,7 +324,7 @@ class WorkloadSnapshots:
         if is_waiting(job):
             return ()
         specs = kinds_of(unbound)
-        fences = self._all.fences(key, unbound)
+        fences = self._all.fences(key, unbound, job=job)
         placements = [
             self._placement(name, specs, own=(key, job.job_id), fences=fences.common)
             for name in sorted(job.slurm_nodes)

@@ -1,7 +1,7 @@
 """Claims, volumes and classes: where each claim can be had, and whom a change concerns."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Final
 
 from sunk_sync.core.model.facts import VOLUME_SOURCES, Job, Pod, Source
@@ -65,7 +65,6 @@ class VolumeIndex:
         self.classes: Table[StorageClass] = tables["storage_classes"]
         self._jobs: Table[Job] = tables["jobs"]
         self._index = index
-        self._hosts = hosts
         self._owner = f"{scheduler}/"
         self.users: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
         """Claim → UID → Pod that names it."""
@@ -280,20 +279,21 @@ class VolumeIndex:
         if volume is not None:
             if volume.terms is not None:
                 yield from fences_within(volume.terms, reason=OUT_OF_REACH)
-        elif claim.selected_node and self._stays_selected(claim):
+        elif claim.selected_node and not claim.selected_for:
             yield Fence("", frozenset((claim.selected_node,)), inside=True, reason=SELECTED)
-        elif not claim.volume and (claim.selected_node or not claim.selected_for):
+        elif not (claim.volume or claim.selected_for):
             yield from self.where_to_have(claim)
 
-    def _stays_selected(self, claim: VolumeClaim) -> bool:
-        """Whether a person selected its Node, or sunk-sync did for a job that has this Node.
+    def selected(self, pod: Pod, job_id: str, *, nodes: Set[str]) -> Iterator[Fence]:
+        """Yield the Node, one of the job's, that was selected for a claim without a volume.
 
-        So the members of a gang keep their hosts while their volumes are made, although a volume
-        could be had elsewhere now.
+        Its provisioner may have begun there. So the members of a gang keep their hosts while their
+        volumes are made, although a volume could be had elsewhere now.
         """
-        job_id = claim.selected_for.removeprefix(self._owner)
-        hosts = self._hosts.hosts_on_node(claim.selected_node)
-        return not job_id or any(job_id in self._index.arrivals.get(name, ()) for name in hosts)
+        for claim in filter(None, map(self.claims.get, paths_of(pod))):
+            ours = claim.selected_for == self.mark_of(job_id) and not claim.volume
+            if ours and claim.selected_node in nodes:
+                yield Fence("", frozenset((claim.selected_node,)), inside=True, reason=SELECTED)
 
     def nodes_in_use(self, claim: VolumeClaim, pod: Pod) -> frozenset[str]:
         users = self.users.get(claim_path(claim), {}).values()

@@ -146,16 +146,25 @@ class Workloads:
         closed = self.feasible_hosts.reasons_of(specs, fences=every)
         return {name: why or (() if name in fit else closed[name]) for name, why in reasons.items()}
 
-    def fences(self, key: str, pods: Sequence[Pod]) -> GangFences:
-        """Return what closes hosts to these Pods: the Pods of others, and volumes (P8)."""
-        common, own = self._volume_fences(pods)
+    def fences(self, key: str, pods: Sequence[Pod], *, job: Job | None = None) -> GangFences:
+        """Return what closes hosts to these Pods: the Pods of others, and volumes (P8).
+
+        `job`: theirs, if it has hosts. They keep those where volumes are made for it.
+        """
+        common, own = self._volume_fences(pods, job)
         beside = self.neighbours.fences(key) if self.neighbours.active else ()
         return GangFences((*beside, *common), own)
 
-    def _volume_fences(self, pods: Sequence[Pod]) -> GangFences:
+    def _volume_fences(self, pods: Sequence[Pod], job: Job | None = None) -> GangFences:
         if not self.volumes.is_user(pods):
             return NO_FENCES
-        return share_out([self.volumes.fences(pod) for pod in pods])
+        found = [self.volumes.fences(pod) for pod in pods]
+        if job is None or len(job.slurm_nodes) < 2:
+            return share_out(found)
+        claims = map(self.hosts.claims.claim_of, job.slurm_nodes)
+        nodes = {claim.node.row.name for claim in claims if claim.node is not None}
+        selected = [self.volumes.selected(pod, job.job_id, nodes=nodes) for pod in pods]
+        return share_out([(*one, *more) for one, more in zip(found, selected, strict=True)])
 
     def watches(self, job: Job) -> bool:
         """Whether sunk-sync watches the namespace of the job's Pods, which is in the job's name."""

@@ -110,8 +110,8 @@ MUTANTS = (
     ),
     _mutant(
         "the members of a gang change hosts while a volume is made", "core/workloads/volumes.py",
-        "not job_id or any(job_id in self._index.arrivals.get(name, ()) for name in hosts)",
-        "not (job_id or hosts)",
+        "            if ours and claim.selected_node in nodes:",
+        "            if not (ours or nodes):",
         "A provisioner had begun on the first Node when another one was selected.",
     ),
     _mutant(
