@@ -81,7 +81,8 @@ class Worlds:
         self._rows: dict[str, Node] = dict(self.slurm.nodes)
         self._jobs: dict[int, Job] = {}
         for kind in (
-            NODES, PODS, EVENTS, VOLUME_CLAIMS, VOLUMES, CSI_NODES, CSI_DRIVERS, STORAGE_CAPACITIES
+            NODES, PODS, NAMESPACES, EVENTS, VOLUME_CLAIMS, VOLUMES, CSI_NODES, CSI_DRIVERS,
+            STORAGE_CAPACITIES,
         ):  # fmt: skip
             self.kube.store.listen(kind, self._kube_changed)
 
