@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from tests.real.stage import eventually
+from tests.real.stage import eventually, stays
 from tests.real.testbed import SlurmConf
 from tests.real.testbed.kube import REPOSITORY
 from tests.real.testbed.kube_objects import status_of
@@ -20,6 +20,7 @@ NAMESPACE = "team-a"
 KILL_WAIT_S = 30
 """Slurm's default, so that the examples need no other grace period."""
 WITHIN_S = 30.0
+SETTLED_S = 1.0
 ALIVE = ("Pending", "Running")
 
 
@@ -86,7 +87,11 @@ class Example:
             uids = {load.uid for load in found.values()}
             return running and len(found) == size and not old & uids
 
-        self.until(all_run, f"{size} Pods run")
+        def settled() -> bool:
+            """A controller may make a Pod of an old group once more, and then all of them anew."""
+            return all_run() and (not without or stays(all_run, for_s=SETTLED_S))
+
+        self.until(settled, f"{size} Pods run")
         jobs = self.jobs()
         for load in found.values():
             assert load.node in self.stage.expand(jobs[load.until_bound()]["nodes"])
