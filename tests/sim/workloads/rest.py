@@ -145,7 +145,7 @@ def _waiting(worlds: Worlds, pod: Object, job: Job) -> Iterator[str]:
     every = list(worlds.kube.pods(NAMESPACE))
     members = _members(pod, every)
     near, needed = hosts_with_volumes(worlds, members), hosts_needed(worlds, members)
-    taken = _nodes_beside(pod, every) | (worlds.slurm.nodes.keys() - near)
+    taken = _nodes_beside(worlds, pod, every) | (worlds.slurm.nodes.keys() - near)
     taken |= _nodes_forbidden(worlds, members) | _nodes_full(worlds, members)
     free = _free(worlds, job, but=taken)
     if not job.held and free and needed.issubset(free):
@@ -168,7 +168,7 @@ def _has_squatter(worlds: Worlds, job: Job) -> bool:
 def _waits_beside_others(worlds: Worlds, pod: Object, every: Sequence[Object]) -> bool:
     """P8, P28: other Pods, or volumes, leave it no host."""
     members = _members(pod, every)
-    left = hosts_with_volumes(worlds, members) - _nodes_beside(pod, every)
+    left = hosts_with_volumes(worlds, members) - _nodes_beside(worlds, pod, every)
     left -= _nodes_forbidden(worlds, members) | _nodes_full(worlds, members)
     if len(left) < len(members) or not hosts_needed(worlds, members).issubset(left):
         return True
@@ -207,7 +207,7 @@ def _waits_for_room(worlds: Worlds, pod: Object, every: Sequence[Object]) -> boo
     queued = [one for one in others if not place_of(one)]
     if any(live_jobs(worlds, uid_of(one)) for one in queued):
         return True
-    left = worlds.slurm.nodes.keys() - _nodes_beside(pod, every)
+    left = worlds.slurm.nodes.keys() - _nodes_beside(worlds, pod, every)
     return bool(others) and len(left) < len(members)
 
 
@@ -218,10 +218,13 @@ def _in_the_way(members: Sequence[Object], every: Sequence[Object]) -> list[Obje
     return [one for one in others if any(clash(one, member) for member in members)]
 
 
-def _nodes_beside(pod: Object, every: Sequence[Object]) -> set[str]:
-    """Return the Slurm nodes where a Pod stands that this one may not join."""
+def _nodes_beside(worlds: Worlds, pod: Object, every: Sequence[Object]) -> set[str]:
+    """Return the Slurm nodes where a Pod stands, or will, that this one may not join."""
     others = _in_the_way(_members(pod, every), every)
-    return {slurm_node_of(place_of(one)) for one in others if place_of(one)}
+    stand = {slurm_node_of(place_of(one)) for one in others if place_of(one)}
+    coming = [one for one in others if not place_of(one)]
+    jobs = [job for one in coming for job in live_jobs(worlds, uid_of(one))]
+    return stand.union(*[job.nodes for job in jobs])
 
 
 def _free(worlds: Worlds, job: Job, *, but: Set[str]) -> list[str]:
