@@ -16,12 +16,23 @@ from tests.e2e.stopwatch import Stopwatch
 from tests.real.slurmd_pods import wait_for
 from tests.real.testbed import BedError
 from tests.real.testbed.ports import Ports
-from tests.real.volumes import LOCAL, NO_PROVISIONER, WAITS, claim_spec, storage_class
-from tests.real.workloads import HOSTNAME, pod_term
+from tests.real.volumes import (
+    LOCAL,
+    NO_PROVISIONER,
+    STORAGE_CLASSES,
+    VOLUMES,
+    WAITS,
+    claim,
+    claim_spec,
+    storage_class,
+    volume,
+)
+from tests.real.workloads import pod_term
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 
 SCHEDULER = "slurm"
+CLAIMS = "/api/v1/namespaces/slurm/persistentvolumeclaims"
 REPLICAS = 3
 PORT = 30333
 SMALL, LARGE = "500m", "1"
@@ -44,42 +55,23 @@ class Workloads:
 
     def apply(self, kind: str, name: str, **spec: Any) -> None:
         """Make an object of this kind with label and selector `app`."""
-        labels = {"app": name}
-        self._apply({
+        file = self.kube.directory / "workload.json"
+        file.write_text(json.dumps({
             "apiVersion": "apps/v1",
             "kind": kind,
             "metadata": {"name": name},
-            "spec": {"selector": {"matchLabels": labels}, **spec},
-        })  # fmt: skip
-
-    def _apply(self, body: dict[str, Any]) -> None:
-        file = self.kube.directory / "workload.json"
-        file.write_text(json.dumps(body))
+            "spec": {"selector": {"matchLabels": {"app": name}}, **spec},
+        }))  # fmt: skip
         self.kube.kubectl("apply", "-n", "slurm", "-f", file)
 
     def add_local_volume(self, node: str, path: str) -> None:
         """Make a static local volume on the Node, and claim `static` that waits for its Pod."""
-        among = {"key": HOSTNAME, "operator": "In", "values": [node]}
-        reached = {"nodeSelectorTerms": [{"matchExpressions": [among]}]}
-        self._apply({**storage_class(LOCAL, NO_PROVISIONER, WAITS), **STORAGE_CLASS})
-        self._apply({
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {"name": "static"},
-            "spec": {
-                "storageClassName": LOCAL,
-                "accessModes": ["ReadWriteOnce"],
-                "capacity": {"storage": "1Gi"},
-                "local": {"path": path},
-                "nodeAffinity": {"required": reached},
-            },
-        })  # fmt: skip
-        self._apply({
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": "static"},
-            "spec": claim_spec(LOCAL),
-        })  # fmt: skip
+        one, call = volume("static", LOCAL, node), self.kube.rest.call
+        del one["spec"]["hostPath"]
+        one["spec"]["local"] = {"path": path}
+        call("POST", STORAGE_CLASSES, storage_class(LOCAL, NO_PROVISIONER, WAITS))
+        call("POST", VOLUMES, one)
+        call("POST", CLAIMS, claim("static", LOCAL))
 
     def pods(self, app: str) -> list[dict[str, Any]]:
         told = self.kube.kubectl("get", "pods", "-n", "slurm", "-l", f"app={app}", "-o", "json")
@@ -123,9 +115,6 @@ class Workloads:
     def _pods_of_slurm(self) -> list[Any]:
         told = json.loads(self.kube.kubectl("get", "pods", "-n", "slurm", "-o", "json"))
         return [one for one in told["items"] if one["spec"]["schedulerName"] == SCHEDULER]
-
-
-STORAGE_CLASS = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass"}
 
 
 def is_ready(pod: dict[str, Any]) -> bool:

@@ -90,14 +90,14 @@ class WorkloadEdges:
                 self._memory.placed_s[after.uid] = now
         for row in rows:
             self._memory.forget(workload_key_of(row))
-            for one in self._index.jobs_of_uid.get(row.uid, ()):
-                self._index.note_arrivals(self._jobs.entries[one].row)
+            for job in self._jobs_of(row):
+                self._index.note_arrivals(job)
         nodes = {row.node_name for row in rows if row.node_name}
         self._residents.forget_asked(nodes)
         keys = self._review(workloads) | self._beside(before, after, keys=workloads)
         keys |= {*map(workload_key, workloads), *(self.bind_tried(tried) if tried else ())}
         for row in rows:
-            jobs = [self._jobs.entries[one].row for one in self._index.jobs_of_uid.get(row.uid, ())]
+            jobs = self._jobs_of(row)
             keys = keys.union(*map(self._awaited, jobs), *map(self._behind, jobs))
         return keys.union(*map(self._touch_node, nodes))
 
@@ -112,11 +112,13 @@ class WorkloadEdges:
         workloads = self._index.workloads_of_pod(after.uid, own)
         keys = beside | set(map(workload_key, workloads)) | self._review(workloads)
         if not after.node_name:
-            jobs = self._index.jobs_of_uid.get(after.uid, ())
-            return keys.union(*[self._behind(self._jobs.entries[one].row) for one in jobs])
+            return keys.union(*map(self._behind, self._jobs_of(after)))
         if same and after.node_name not in self._residents.nodes_asked:
             return keys
         return keys | self._touch_node(after.node_name)
+
+    def _jobs_of(self, pod: Pod) -> list[Job]:
+        return [self._jobs.entries[one].row for one in self._index.jobs_of_uid.get(pod.uid, ())]
 
     def _beside(self, before: Pod | None, after: Pod | None, *, keys: Iterable[str]) -> set[Key]:
         """Return workloads that mind where the Pod stands, or share a claim with it."""
