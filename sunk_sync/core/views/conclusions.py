@@ -51,6 +51,11 @@ def mark_of(job_id: str, pod: Pod) -> str:
     return f"{job_id}/{pod.resubmit}"
 
 
+def cancelled_id(pod: Pod) -> str:
+    """Return the id of the job in annotation `cancelled`, or empty."""
+    return pod.cancelled.partition("/")[0]
+
+
 def cancelled_job(members: Members, ended: EndedJobs) -> str:
     """Return the id of a cancelled job that blocks a new one, or empty (P17)."""
     for pod in members.pods:
@@ -59,7 +64,7 @@ def cancelled_job(members: Members, ended: EndedJobs) -> str:
             return job_id
     last = ended.last
     if last is not None and was_cancelled(last):
-        marked = all(pod.cancelled.partition("/")[0] == last.job_id for pod in members.pods)
+        marked = all(cancelled_id(pod) == last.job_id for pod in members.pods)
         return "" if marked else last.job_id
     return ""
 

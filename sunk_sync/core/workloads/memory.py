@@ -23,6 +23,7 @@ from sunk_sync.core.model.keys import uids_of
 from sunk_sync.core.model.placeholder import QUEUED
 from sunk_sync.core.model.timing import BINDING_S
 from sunk_sync.core.translate.job_states import has_passed_prolog, is_live, is_placed
+from sunk_sync.core.views.conclusions import cancelled_id, was_cancelled
 from sunk_sync.core.views.parts import Tried
 from sunk_sync.core.workloads.index import WorkloadIndex
 from sunk_sync.core.workloads.submissions import SubmissionLog
@@ -208,6 +209,7 @@ class WorkloadMemory:
         """A submission for these workloads was answered, or may have succeeded (P32)."""
         for key in filter(self.index.pods.__contains__, keys):
             self.submissions.note_sent(key, now=now)
+            self.forget_cancels(key)
 
     def note_notice(self, word: JobNotice, job: Job, *, read_s: float) -> None:
         """Slurm or a placeholder sent a notice of this job: sunk-sync must read it.
@@ -242,7 +244,7 @@ class WorkloadMemory:
         return word is not None and word.what == "ended"
 
     def ends_of(self, pods: Iterable[Pod]) -> list[Job]:
-        """Return jobs that bound these Pods, ended, and left Slurm's memory; each once (P16)."""
+        """Return jobs of these Pods that ended and left Slurm's memory; each once (P16, P17)."""
         if not self.ends:
             return []
         ends = filter(None, map(self.end_of, pods))
@@ -250,25 +252,29 @@ class WorkloadMemory:
 
     def end_of(self, pod: Pod) -> Job | None:
         end = self.ends.get(pod.uid)
-        named = end is not None and pod.node_name and pod.job_id == end.job_id
-        return end if named else None
+        return end if end is not None and _counts(end, pod) else None
 
     def keep_end(self, job: Job, *, pods_listed: bool) -> None:
-        """Keep the end of a job that Slurm forgets, while a Pod that it bound may live.
+        """Keep the end of a job that Slurm forgets, while one of its Pods may need it.
 
         Its hosts are all that it ever had. Slurm may give the id to another job at once, between
         two listings (P23).
         """
         hosts = tuple(sorted({*job.slurm_nodes, *self.left.get(job.job_id, ())}))
-        if not hosts or is_live(job):
+        if is_live(job) or not (hosts or was_cancelled(job)):
             return
         end = replace(job, slurm_nodes=hosts)
         for uid in uids_of(job.identity):
             pod = self.index.pod_of(uid)
             unknown = pod is None and not pods_listed
-            bound = pod is not None and pod.node_name and pod.job_id == job.job_id
-            if unknown or bound:
+            if unknown or (pod is not None and _counts(end, pod)):
                 self.ends[uid] = end
+
+    def forget_cancels(self, key: str) -> None:
+        """Another job was submitted: a cancel of an earlier one no longer counts (P17)."""
+        for pod in self.index.pods.get(key, {}).values():
+            if self.ends and not pod.node_name:
+                self.ends.pop(pod.uid, None)
 
     def forget_job(self, job_id: str) -> None:
         """Forget facts about an id that Slurm may give to another job (P23)."""
@@ -283,6 +289,13 @@ class WorkloadMemory:
         """Forget refusals for the hosts of this job: the next job may hold others (G4)."""
         for uid in uids_of(job.identity):
             self.bind_refusals.pop(uid, None)
+
+
+def _counts(end: Job, pod: Pod) -> bool:
+    """Whether the Pod must end with this job (P16), or its cancel be noted on the Pod (P17)."""
+    if pod.node_name:
+        return bool(end.slurm_nodes) and pod.job_id == end.job_id
+    return was_cancelled(end) and cancelled_id(pod) != end.job_id
 
 
 Noted = TypeVar("Noted", tuple[Attempt, float], tuple[SubmitRefused, float])

@@ -5,28 +5,33 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.facts import Attempt, Confirmed, Lost, Pod, Row, SubmitRefused
+from sunk_sync.core.model.actions import SetMetadata
+from sunk_sync.core.model.facts import Attempt, Confirmed, Job, Lost, Pod, SubmitRefused
 from sunk_sync.core.model.job_identity import job_name
+from sunk_sync.core.model.names import CANCELLED
 from sunk_sync.core.model.pod_spec import Gang, PodSpec
 from tests.kit.build import (
     BOUND,
     POD,
     SMALL,
     WORKLOAD,
+    Core,
     deleted,
     identity,
     job,
     listing,
     node,
     pod,
+    room,
     slurm_node,
+    source_of,
     two_hosts,
 )
 
 ELSEWHERE = PodSpec(requests=SMALL.requests, grace_s=5, node_selector=(("zone", "x"),))
 
 
-def ended(of: Pod, state: str, **fields: Any) -> Row:
+def ended(of: Pod, state: str, **fields: Any) -> Job:
     return job(of, state=state, **{"slurm_nodes": ("n1",), **fields})
 
 
@@ -120,7 +125,7 @@ def test_a_job_refused_as_a_script_is_not_tried_as_an_allocation_again_P11a() ->
     ],
 )
 def test_an_allocation_is_tried_if_it_can_start_P11a(
-    chosen: dict[str, Any], more: tuple[Row, ...], kind: str
+    chosen: dict[str, Any], more: tuple[Job, ...], kind: str
 ) -> None:
     """With the gate, when a host is free, no job of sunk-sync waits and none was tried before."""
     assert two_hosts(POD, *more, **chosen).submission(POD).kind == kind
@@ -185,6 +190,54 @@ def test_after_a_humans_cancel_only_resubmit_or_the_setting_makes_a_new_job_P17(
 def test_a_humans_cancel_counts_after_slurm_forgot_the_job_P17() -> None:
     one = pod(cancelled="7/")
     assert two_hosts(one).submission(one) is None
+
+
+FORGOTTEN = ended(POD, "CANCELLED", slurm_nodes=())
+
+
+@pytest.mark.parametrize(
+    ("fields", "forgotten", "blocked"),
+    [
+        ({}, FORGOTTEN, True),
+        ({}, ended(POD, "CANCELLED"), True),
+        ({"resubmit": "1"}, FORGOTTEN, True),
+        ({"cancelled": "6/", "resubmit": "1"}, FORGOTTEN, True),
+        ({"cancelled": "7/", "resubmit": "1"}, FORGOTTEN, False),
+        ({}, replace(FORGOTTEN, identity=identity(POD, replaced=True)), False),
+        ({}, ended(POD, "FAILED"), False),
+    ],
+)
+def test_a_humans_cancel_counts_although_slurm_forgot_the_job_before_the_pod_told_P17(
+    fields: dict[str, str], forgotten: Job, blocked: bool
+) -> None:
+    """Simulator, seed 9523654: the API server was away for longer than MinJobAge."""
+    one = pod(**fields)
+    core = two_hosts(one, forgotten)
+    core.see_listing("jobs", after_s=10.0)
+    assert (core.submission(one) is None) is blocked
+    noted = [dict(action.annotations) for action in core.workload_wants(one, SetMetadata)]
+    assert any(one.get(CANCELLED, "").startswith("7/") for one in noted) is blocked
+
+
+def test_a_forgotten_cancel_no_longer_counts_after_another_job_P17() -> None:
+    one = pod()
+    core = two_hosts(one, FORGOTTEN, resubmit_cancelled=True)
+    core.see_listing("jobs", after_s=10.0)
+    assert core.submission(one) is not None
+    core.see(ended(one, "FAILED", job_id="8", submitted_at=2))
+    core.see_listing("jobs", after_s=10.0)
+    assert not core.graph.workloads.memory.ends
+
+
+def test_a_forgotten_cancel_is_noted_on_a_pod_that_is_listed_later_P17() -> None:
+    core = Core(FORGOTTEN, *room("n1"), listed=False)
+    core.see_listing("jobs")
+    core.see(*listing("pods", POD))
+    for row in room("n1"):
+        core.see(*listing(source_of(row), row))
+    assert core.submission(POD) is None
+    core.see(deleted("pods", POD))
+    assert not core.graph.workloads.memory.ends
 
 
 def test_after_jobs_that_end_by_themselves_the_next_one_waits_longer_each_time_P17() -> None:

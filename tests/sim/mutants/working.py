@@ -38,6 +38,11 @@ MUTANTS = (
         "The simulator's seed 9502419: the job was given up under the Pod that was just bound.",
     ),
     _mutant(
+        "a cancel that Slurm forgot is forgotten", "core/workloads/memory.py",
+        "    return was_cancelled(end) and cancelled_id(pod) != end.job_id", "    return False",
+        "The simulator's seed 9523654: a Pod whose job a user had cancelled got another one.",
+    ),
+    _mutant(
         "a Pod is bound before its volume", BIND,
         "    if volumes.failed or volumes.wanted:", "    if False:",
         "The kubelet waited for a volume that was then made on another host.",

@@ -34,6 +34,7 @@ from sunk_sync.core.translate.job_states import is_running, is_waiting
 from sunk_sync.core.translate.pending import error_in_words, waiting_message
 from sunk_sync.core.views.conclusions import (
     OUT_OF_TURN,
+    cancelled_id,
     cancelled_job,
     mark_of,
     refusal_ends_s,
@@ -189,7 +190,7 @@ def _annotate(workload: Workload, pod: Pod, *, shown: bool) -> list[Action]:
         wanted[JOB_ID] = job_id
     cancelled = pod.cancelled
     if live is None and last is not None and was_cancelled(last):
-        same = pod.cancelled.partition("/")[0] == last.job_id
+        same = cancelled_id(pod) == last.job_id
         cancelled = cancelled if same else mark_of(last.job_id, pod)
     if cancelled:
         wanted[CANCELLED] = cancelled
