@@ -78,7 +78,7 @@ def check_indexes(graph: Graph) -> None:
     for entry in graph.pods.entries.values():
         fresh.add_pod(entry.row)
     for job in graph.jobs.entries.values():
-        fresh.add_job(job.row)
+        fresh.put_job(None, job.row)
     kept, memory = graph.workloads.index, graph.workloads.memory
     for name in INDEXES:
         if getattr(kept, name) != getattr(fresh, name):

@@ -4,7 +4,7 @@ A rule becomes fences: domains of Nodes that are closed, or the only open ones.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
@@ -56,8 +56,9 @@ class Kind(Struct, frozen=True, gc=False, cache_hash=True):
     """They are Pods of another scheduler."""
 
 
-Standing = Mapping[Kind, Counter[str]]
+Standing = dict[Kind, Counter[str]]
 """Kind → Node name → number of its Pods there."""
+NOBODY: Counter[str] = Counter()
 
 
 class LabelsRead(Struct, frozen=True, gc=False):
@@ -142,19 +143,28 @@ def _counts(rule: Spread, kind: Kind, *, owner: Kind) -> bool:
     return alike and not kind.leaving
 
 
-def fences_of(kind: Kind, standing: Standing, *, domain: Domain, hosts: Iterable[Node]) -> Fences:
-    """Return where a Pod of this kind may go beside the standing ones.
+def fences_of(
+    kind: Kind, *, bound: Standing, arriving: Standing, domain: Domain, hosts: Iterable[Node]
+) -> Fences:
+    """Return where a Pod of this kind may go beside those that are bound or arrive.
 
     `hosts`: Nodes that count as domains of a spread.
     """
     rules = kind.spec.rules
+    standing = _joined(bound, arriving)
     found = [*_closed_ports(kind, standing), *_apart(kind, standing, domain)]
     found += _apart_of_others(kind, standing, domain)
-    found += _beside(kind, standing, domain)
+    found += _beside(kind, bound=bound, standing=standing, domain=domain)
     if rules.spread:
         nodes = list(hosts)
         found += [_spread(kind, one, standing, nodes) for one in rules.spread]
     return tuple(found)
+
+
+def _joined(bound: Standing, arriving: Standing) -> Standing:
+    if not arriving:
+        return bound
+    return {one: bound.get(one, NOBODY) + arriving.get(one, NOBODY) for one in (*bound, *arriving)}
 
 
 def _closed_ports(kind: Kind, standing: Standing) -> Iterator[Fence]:
@@ -192,20 +202,29 @@ def _apart_of_others(kind: Kind, standing: Standing, domain: Domain) -> Iterator
                 yield Fence(term.topology_key, values, False, APART_OF_OTHERS)  # noqa: FBT003
 
 
-def _beside(kind: Kind, standing: Standing, domain: Domain) -> Iterator[Fence]:
+def _beside(kind: Kind, *, bound: Standing, standing: Standing, domain: Domain) -> Iterator[Fence]:
     """A Pod counts if it matches all terms.
 
-    The first Pod of a group that only wants to be together may start in any domain.
+    Where Pods are bound decides, if there are any: one that arrives elsewhere may be given up for
+    the same rule. The first Pod of a group that only wants to be together may start in any domain.
     """
     terms = kind.spec.rules.beside
-    like = {one: names for one, names in standing.items() if _matches_all(terms, one, owner=kind)}
-    values = [_values(term, kind, like, domain) for term in terms]
+    values = _open_beside(kind, bound, domain)
+    if not any(values):
+        values = _open_beside(kind, standing, domain)
     if not any(values) and _matches_all(terms, kind, owner=kind):
         for term in terms:
             yield Fence(term.topology_key, NO_DOMAIN, False, BESIDE)  # noqa: FBT003
         return
     for term, open_ in zip(terms, values, strict=True):
         yield Fence(term.topology_key, open_, True, BESIDE)  # noqa: FBT003
+
+
+def _open_beside(kind: Kind, standing: Standing, domain: Domain) -> list[frozenset[str | None]]:
+    """Return the open domains for each term."""
+    terms = kind.spec.rules.beside
+    like = {one: names for one, names in standing.items() if _matches_all(terms, one, owner=kind)}
+    return [_values(term, kind, like, domain) for term in terms]
 
 
 def _matches_all(terms: Iterable[PodTerm], kind: Kind, *, owner: Kind) -> bool:

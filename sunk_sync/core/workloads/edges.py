@@ -135,21 +135,22 @@ class WorkloadEdges:
         return keys.union(map(workload_key, sharing), *map(self._awaited, rows))
 
     def _job_changed(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
-        if before is not None and after is not None:
-            if same_for_hosts(before, after):
-                return set(map(workload_key, self._index.keys_of_job(after.job_id)))
-            if lives_on(before, after):
-                return self._job_moved(before, after, now=now) | self._behind(before)
+        if before is not None and after is not None and same_for_hosts(before, after):
+            return self._keys_named(after.job_id)
+        behind = self._behind(before) if before is not None else set()
+        if before is not None and after is not None and lives_on(before, after):
+            return self._job_moved(before, after, now=now) | behind
+        return self._job_replaced(before, after, now=now) | behind
+
+    def _job_replaced(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
+        """Handle a job that came, ended, went, or has another identity."""
         crowded = self._lists.is_crowded()
         named = self._reindex(before, after, now=now)
         if before is not None:
             self._forget_unread(before, after)
         workloads = {key for row in named for key in self._index.keys_named_by(row)}
         keys = {workload_key(key) for key in workloads} | self._review(workloads)
-        for row in named:
-            keys |= self._touch_beside(uids_of(row.identity))
-        if before is not None:
-            keys |= self._behind(before)
+        keys = keys.union(*[self._touch_beside(uids_of(row.identity)) for row in named])
         return keys | self._placed_again(workloads) | self._since_crowded(crowded)
 
     def _job_moved(self, before: Job, after: Job, *, now: float) -> set[Key]:
@@ -157,10 +158,9 @@ class WorkloadEdges:
         crowded = self._lists.is_crowded()
         self._note_turn(before, after)
         self._move_job(before, after, now=now)
-        keys = {workload_key(key) for key in self._index.keys_of_job(after.job_id)}
-        keys |= self._touch_beside(self._index.uids_of_job[after.job_id])
+        keys = self._touch_beside(self._index.uids_of_job[after.job_id])
         keys |= self._placed_again(self._index.keys_of_job(after.job_id))
-        return keys | self._since_crowded(crowded)
+        return keys | self._keys_named(after.job_id) | self._since_crowded(crowded)
 
     def _reindex(self, before: Job | None, after: Job | None, *, now: float) -> list[Job]:
         """Update the indexes; return rows that together name every Pod of the job, old or new."""
@@ -179,12 +179,13 @@ class WorkloadEdges:
             return [after]
         if before is not None and after is not None:
             self._exclusion_updates.wanted.pop(after.job_id, None)
-        if before is not None:
+        known = before
+        if before is not None and (after is None or is_another(before, after)):
             self._index.drop_job(before)
+            known = None
         if after is not None:
-            self._index.add_job(after)
-            known = before is not None and not is_another(before, after)
-            self._memory.note_state(before if known else None, after, now=now)
+            self._index.put_job(known, after)
+            self._memory.note_state(known, after, now=now)
             self._note_sent(before, after, now=now)
         return [row for row in (before, after) if row is not None]
 

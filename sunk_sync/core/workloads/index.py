@@ -79,7 +79,10 @@ class WorkloadIndex:
         pod = self.pod_of(uid)
         return "" if pod is None else pod.node_name
 
-    def add_job(self, job: Job) -> None:
+    def put_job(self, before: Job | None, job: Job) -> None:
+        """Add a job, or give it another identity: where it arrived before, it keeps its turn."""
+        if before is not None:
+            self._unname(before)
         self.workload_of_job[job.job_id] = own_key(job)
         uids = tuple(map(self._known, uids_of(job.identity)))
         self.uids_of_job[job.job_id] = uids
@@ -131,13 +134,16 @@ class WorkloadIndex:
 
     def drop_job(self, job: Job) -> None:
         """Remove a job; `job` is the old row."""
+        self._unname(job)
+        self._move_in(job.job_id, ())
+
+    def _unname(self, job: Job) -> None:
         discard(self.orphans, self.workload_of_job.pop(job.job_id, ""), one=job.job_id)
         self.uids_of_job.pop(job.job_id, None)
         for uid in uids_of(job.identity):
             others = [one for one in self.jobs_of_uid.pop(uid, ()) if one != job.job_id]
             if others:
                 self.jobs_of_uid[uid] = tuple(others)
-        self._move_in(job.job_id, ())
 
     def keys(self) -> list[str]:
         """Return every workload of a Pod or a job, oldest first."""

@@ -15,6 +15,7 @@ from sunk_sync.core.translate.node_fit import label_of
 from sunk_sync.core.translate.pod_rules import (
     Kind,
     LabelsRead,
+    Standing,
     fences_of,
     labels_read,
     mind_each_other,
@@ -291,32 +292,39 @@ class Neighbours:
         rank = max(place.rank for place in places)
         found: list[Fences] = []
         for kind in kinds:
-            standing = self._standing(kind, but=key, before=rank)
-            found.append(
-                fences_of(kind, standing, domain=self._domain, hosts=self._hosts_of_spread(kind))
+            fences = fences_of(
+                kind,
+                bound=self._bound(kind, but=key),
+                arriving=self._arriving(kind, but=key, before=rank),
+                domain=self._domain,
+                hosts=self._hosts_of_spread(kind),
             )
+            found.append(fences)
         return tuple(dict.fromkeys(fence for fences in found for fence in fences))
 
-    def _standing(self, kind: Kind, *, but: str, before: Rank) -> dict[Kind, Counter[str]]:
-        """Return the Pods that count: those of other workloads that are bound, or came earlier."""
+    def _bound(self, kind: Kind, *, but: str) -> Standing:
+        """Return the bound Pods of other workloads that count."""
         own = [place for place in self._places.get(but, ()) if place.phase == "stands"]
-        found: dict[Kind, Counter[str]] = {}
+        found: Standing = {}
         for other in self._lines[kind].rivals:
-            line = self._lines[other]
+            nodes = self._lines[other].nodes
+            left = Counter([place.node_name for place in own if place.kind == other])
+            if rest := nodes - left if left else nodes:
+                found[other] = rest
+        return found
+
+    def _arriving(self, kind: Kind, *, but: str, before: Rank) -> Standing:
+        """Return the Pods that count where they are expected: their jobs came earlier."""
+        found: Standing = {}
+        for other in self._lines[kind].rivals:
             arrived = [
                 name
-                for key, place in line.arriving.values()
+                for key, place in self._lines[other].arriving.values()
                 if place.rank < before and key != but
                 for name in self._nodes_of(place)
             ]
-            left = [place.node_name for place in own if place.kind == other]
-            nodes = line.nodes
-            if arrived or left:
-                nodes = Counter(nodes)
-                nodes.update(arrived)
-                nodes -= Counter(left)
-            if nodes:
-                found[other] = nodes
+            if arrived:
+                found[other] = Counter(arrived)
         return found
 
     def _domain(self, node_name: str, key: str) -> str | None:

@@ -343,6 +343,19 @@ def test_the_first_pod_of_its_like_needs_a_node_with_the_label_P8() -> None:
     assert core.submission(new).excluded == ("n4",)
 
 
+def test_where_pods_stand_decides_and_not_where_one_arrives_P8() -> None:
+    """Simulator, seed 9526017: two Pods were sent after each other, to a host for neither."""
+    first, second = ruled("p2", BESIDE), ruled("p3", BESIDE)
+    core = cluster(first, second, running(first, at=("n1",), job_id="2"))
+    assert core.binds(first)
+    assert core.submission(second).excluded == ("n3",)
+    there = bound("p1", BESIDE, "kn3")
+    core.see(there, running(there, at=("n3",), job_id="1"))
+    assert core.submission(second).excluded == ("n1", "n2")
+    core.see(running(second, at=("n2",), job_id="3"))
+    assert not core.binds(first) + core.binds(second)
+
+
 def test_a_pod_beside_which_another_may_run_matches_all_terms_P8() -> None:
     """As with kube-scheduler: two Pods that match one term each do not suffice."""
     tier = (Requirement("tier", "In", ("front",)),)

@@ -203,6 +203,25 @@ def test_a_pod_that_comes_no_more_leaves_its_room_to_the_next_P28(leaves: str) -
     assert core.binds(second) == [("b", "kn1")]
 
 
+def test_a_job_that_is_marked_as_replaced_keeps_its_turn_until_it_ends_P28() -> None:
+    """Simulator, seed 9526655: the mark moved it behind the others, which were not asked again."""
+    core, first, second = two_at_once()
+    assert core.cancels(second)
+    marked = running(first, job_id="1", identity=identity(first, replaced=True))
+    core.see(marked)
+    core.see(replace(second, labels=(("asked", "again"),)))
+    assert core.cancels(second)
+    core.see(replace(marked, state=frozenset({"CANCELLED"})))
+    assert core.binds(second) == [("b", "kn1")]
+
+
+def test_a_job_that_moves_to_another_host_leaves_its_room_to_the_next_P28() -> None:
+    core, first, second = two_at_once()
+    assert core.cancels(second)
+    core.see(running(first, job_id="1", at=("n2",)))
+    assert core.binds(second) == [("b", "kn1")]
+
+
 def test_two_pods_with_room_for_both_are_bound_at_once_P28() -> None:
     small = replace(BIG, requests=(("cpu", 5_000), ("memory", GIB)))
     first, second = pod("a", spec=small), pod("b", spec=small)

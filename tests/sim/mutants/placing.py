@@ -18,7 +18,7 @@ MUTANTS = (
     ),
     _mutant(
         "affinity between Pods is not kept", RULES,
-        "    found += _beside(kind, standing, domain)\n", "",
+        "    found += _beside(kind, bound=bound, standing=standing, domain=domain)\n", "",
         "A cache came to another zone than the Pods that read it.",
     ),
     _mutant(
@@ -125,6 +125,23 @@ MUTANTS = (
         "        return {key for one in self._index.behind(job) for key in self._keys_named(one)}",
         "        return set()",
         "While sunk-sync was paused, a Pod said for minutes that a node is full, and it was not.",
+    ),
+    _mutant(
+        "a job that is marked as replaced loses its turn", "core/workloads/index.py",
+        "            self._unname(before)\n", "            self.drop_job(before)\n",
+        "Its binding was on its way, and Pods behind it took the room.",
+    ),
+    _mutant(
+        "who came behind a job is asked after it got another number", "core/workloads/edges.py",
+        "        behind = self._behind(before) if before is not None else set()\n",
+        "        behind: set[Key] = set()\n",
+        "The simulator's seed 9526655: Pods were given up for a job that had left.",
+    ),
+    _mutant(
+        "a Pod opens a zone where it only arrives", "core/translate/pod_rules.py",
+        "    values = _open_beside(kind, bound, domain)\n",
+        "    values = _open_beside(kind, standing, domain)\n",
+        "The simulator's seed 9526017: two Pods were sent after each other, to a host for neither.",
     ),
     _mutant(
         "a gang takes all its requests on each of its nodes", "core/workloads/residents.py",

@@ -86,11 +86,17 @@ class Overlap:
         if after is not None and after.state == "SUSPENDED":
             self._suspended.add(run_of(after))
         if after is not None and after.state == "RUNNING" and not after.configuring:
-            known = run_of(after) in self._began_s
-            if known if before is None else not is_live(before):
+            if self._is_back(before, after):
                 self._back.add(run_of(after))
             self._began_s.setdefault(run_of(after), self._worlds.now_s)
         self._look()
+
+    def _is_back(self, before: Job | None, after: Job) -> bool:
+        """Whether this run had ended, or was requeued, before slurmctld lost the record of it."""
+        known = run_of(after) in self._began_s
+        if before is None:
+            return known
+        return not is_live(before) or (known and not before.nodes)
 
     def _look(self) -> None:
         if not self._pods and not self._since_s:

@@ -152,7 +152,7 @@ BROKEN: dict[str, Broken] = {
         "three pods are spread over two zones", {"forbidden domain"},
     ),
     "affinity between Pods is not kept (P8)": (
-        [(pod_rules, "_beside", lambda *_: ())],
+        [(pod_rules, "_beside", lambda *_, **__: ())],
         "pods follow the first one into its zone", {"forbidden domain"},
     ),
     "anti-affinity by zone is not kept (P8)": (
