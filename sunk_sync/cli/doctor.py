@@ -15,6 +15,7 @@ from sunk_sync.cli.clock_skew import check_skew, kubernetes_skew_s, slurmctld_sk
 from sunk_sync.cli.findings import Finding, Report, blind, fail, ok, some_of, warn
 from sunk_sync.cli.name_mapping import findings_of
 from sunk_sync.cli.node_sets import check_node_sets
+from sunk_sync.cli.node_sizes import size_findings
 from sunk_sync.cli.packing import packing_findings
 from sunk_sync.cli.permissions import ROLES, examine_permissions
 from sunk_sync.core.graph.graph import Graph
@@ -36,6 +37,7 @@ from sunk_sync.slurm.api.requests import SlurmCall
 from sunk_sync.slurm.api.token import Token
 from sunk_sync.slurm.api.transport import Network
 from sunk_sync.slurm.api.versions import NEWEST, OLDEST
+from sunk_sync.slurm.read.node_sizes import read_sizes
 from sunk_sync.slurm.read.nodes import AlsoRead, NodePoll
 from sunk_sync.slurm.read.pacing import PollTiming, Time
 from sunk_sync.telemetry.exchange import Exchange
@@ -87,6 +89,8 @@ async def doctor(settings: Settings, file: TextIO = sys.stdout) -> int:
                     namespaces=settings.slurmd_namespace,
                 )
             )
+            if "scheduler" in settings.components:
+                report.tell(size_findings(graph, await read_sizes(whole)))
             report.tell(packing_findings(graph))
     return report.end()
 

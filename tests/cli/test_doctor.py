@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from sunk_sync.cli.clock_skew import check_skew, slurmctld_skew_s, span
 from sunk_sync.cli.doctor import (
@@ -23,19 +24,22 @@ from sunk_sync.cli.doctor import (
 )
 from sunk_sync.cli.findings import Finding, Report, blind, fail, ok, some_of, warn
 from sunk_sync.cli.name_mapping import findings_of
+from sunk_sync.cli.node_sizes import size_findings
 from sunk_sync.cli.packing import packing_findings
 from sunk_sync.cli.permissions import check_permissions
 from sunk_sync.core.model.facts import Row, SlurmdPod
 from sunk_sync.core.model.node_mark import Mark, mark_text
+from sunk_sync.core.model.pod_spec import Offer
 from sunk_sync.core.translate.packed_weight import EMPTY, OWN_MAX, packed_weight
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.rbac import PERMISSIONS
 from sunk_sync.service.wiring import NODESETS
-from sunk_sync.settings.model import Settings
+from sunk_sync.settings.model import GRES_MAP, Settings
 from sunk_sync.settings.sources import load
 from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.api.controller import Conf
 from sunk_sync.slurm.api.token import Token
+from sunk_sync.slurm.read.node_sizes import NodeSize
 from tests.kit.build import Core, node, slurm_node, slurmd_pod
 from tests.kube.recorded.server import node as kube_node
 from tests.kube.recorded.server import pod as kube_pod
@@ -310,6 +314,41 @@ def test_without_packing_doctor_names_only_what_sunk_sync_cannot_restore_W4() ->
     assert "1: n1" in left.text
 
 
+def sized(cpus: int = 16, memory_mib: int = 1000, gpus: int = 0) -> NodeSize:
+    return NodeSize(slurm_node="n1", cpus=cpus, memory_mib=memory_mib, gpus=gpus)
+
+
+OFFERED = Offer(allocatable=(("cpu", 16000), ("memory", 1000 << 20), ("nvidia.com/gpu", 8)))
+
+
+@pytest.mark.parametrize(
+    ("size", "requests", "excess"),
+    [
+        (sized(), (), ""),
+        (sized(gpus=8), (), ""),
+        (sized(), (("cpu", 100),), "n1 (16 CPUs, 15.9 left)"),
+        (sized(cpus=15), (("cpu", 100),), ""),
+        (sized(memory_mib=1001), (), "n1 (1001 MiB, 1000 left)"),
+        (sized(gpus=9), (), "n1 (9 GPUs, 8 left)"),
+        (sized(17, 1001), (), "n1 (17 CPUs, 16 left; 1001 MiB, 1000 left)"),
+    ],
+)
+def test_slurm_nodes_larger_than_what_their_node_has_left_are_named_P28(
+    size: NodeSize, requests: tuple[tuple[str, int], ...], excess: str
+) -> None:
+    slurmd = replace(slurmd_pod("n1"), requests=requests)
+    rows = (node(offer=OFFERED), slurmd, slurm_node("n1"), slurm_node("elsewhere"))
+    graph = Core(*rows, gres_map=GRES_MAP).graph
+    finding = only(size_findings(graph, [size, replace(size, slurm_node="elsewhere")]))
+    assert (finding.level, excess in finding.text) == ("warn" if excess else "ok", True)
+
+
+def test_nodes_that_tell_no_size_are_not_compared_P28() -> None:
+    assert not [*size_findings(Core(node("n1"), slurm_node("n1")).graph, [sized()])]
+    away = only(size_findings(Core().graph, SlurmError("timeout", "away")))
+    assert (away.level, "away" in away.text) == ("warn", True)
+
+
 def test_a_list_shows_at_most_ten_names() -> None:
     assert some_of(["b", "a"]) == "2: a, b"
     assert some_of([f"n{i:03}" for i in range(50)]).endswith("n009 and 40 more")
@@ -439,6 +478,13 @@ def settings_for(url: str, folder: Path, **more: str) -> Settings:
 async def examined(settings: Settings) -> tuple[int, str]:
     file = io.StringIO()
     return await doctor(settings, file), file.getvalue()
+
+
+def test_a_node_without_gpus_lacks_none_P28() -> None:
+    """GPUs that only jobs of Slurm use: no Pod that wants one can come."""
+    offer = Offer(allocatable=(("cpu", 16000), ("memory", 1000 << 20)))
+    rows = (node("n1", offer=offer), slurm_node("n1"))
+    assert only(size_findings(Core(*rows, gres_map=GRES_MAP).graph, [sized(gpus=8)])).level == "ok"
 
 
 async def test_a_good_installation_has_exit_code_0(servers: Servers, tmp_path: Path) -> None:

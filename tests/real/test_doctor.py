@@ -49,7 +49,9 @@ class Installation:
         return await doctor(load(given, {}, "slurm"), file), file.getvalue()
 
 
-server_bed = for_each_slurm(lambda version: Bed.start(slurm=version, conf=SlurmConf(slurmds=2)))
+RESERVED = {"n2": "CoreSpecCount=2 MemSpecLimit=4000"}
+CONF = SlurmConf(slurmds=2, kinds=RESERVED)
+server_bed = for_each_slurm(lambda version: Bed.start(slurm=version, conf=CONF))
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +116,21 @@ async def test_double_claims_and_foreign_comments_are_found(installation: Instal
     assert code == 0
     assert "comment of somebody else, 1: n1" in text
     slurm.update_slurm_node("n1", comment="")
+
+
+async def test_a_slurm_node_larger_than_what_its_node_has_left_is_found_P28(
+    installation: Installation,
+) -> None:
+    """n2 keeps 2 cores and 4000 MiB from jobs, n1 nothing."""
+    kube = installation.bed.kube
+    for name in ("n1", "n2"):
+        kube.set_allocatable(name, cpu="14", memory="60000Mi")
+    code, text = await installation.examine(slurm_kill_wait="2s")
+    assert code == 0
+    assert "1: n1 (16 CPUs, 14 left; 64000 MiB, 60000 left)" in text
+    kube.set_allocatable("n1", cpu="16", memory="64000Mi")
+    _, text = await installation.examine(slurm_kill_wait="2s")
+    assert "2 Nodes have room for all that Slurm gives to jobs there" in text
 
 
 async def test_a_refused_token_is_found(installation: Installation) -> None:

@@ -11,6 +11,7 @@ from tests.sim.words import PREFIX, Object
 from tests.sim.workloads.domains import mind_each_other, why_not
 from tests.sim.workloads.group_checks import exact
 from tests.sim.workloads.people import NAMESPACE
+from tests.sim.workloads.storage import claims_of
 from tests.sim.workloads.truth import (
     clash,
     cpus_of,
@@ -137,7 +138,7 @@ def _without_job(worlds: Worlds, pod: Object, *, asked: Asked) -> Iterator[str]:
 
 def _waiting(worlds: Worlds, pod: Object, job: Job) -> Iterator[str]:
     name = pod["metadata"]["name"]
-    if job.state != "PENDING" and _has_squatter(worlds, job):
+    if job.state != "PENDING" and _is_held_up(worlds, pod, job):
         return
     if job.state != "PENDING":
         yield f"P11: Pod {name} is not bound although job {job.job_id} is {job.state}"
@@ -152,6 +153,14 @@ def _waiting(worlds: Worlds, pod: Object, job: Job) -> Iterator[str]:
         yield f"P7: Pod {name} waits with job {job.job_id} ({job.state_reason}) although {free} fit"
     if not _is_told(pod):
         yield f"P1: Pod {name} waits without a reason in its conditions"
+
+
+def _is_held_up(worlds: Worlds, pod: Object, job: Job) -> bool:
+    """Whether a Pod without a job keeps it away, or one that is first at a claim of both (P8)."""
+    claims = {*claims_of(pod)}
+    sharing = [one for one in worlds.kube.pods(NAMESPACE) if claims & {*claims_of(one)}]
+    jobs = [other for one in sharing for other in live_jobs(worlds, uid_of(one))]
+    return any(_has_squatter(worlds, one) for one in (job, *jobs))
 
 
 def _has_squatter(worlds: Worlds, job: Job) -> bool:

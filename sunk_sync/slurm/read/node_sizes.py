@@ -1,0 +1,57 @@
+"""Read how much of each node Slurm gives to jobs, for the doctor."""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from sunk_sync.slurm.api.answers import UNREADABLE, SlurmError, decoded, printable
+from sunk_sync.slurm.api.client import Slurm
+from sunk_sync.slurm.api.requests import list_nodes
+from sunk_sync.slurm.decode.wire_node import gpus_in
+
+
+class NodeSize(Struct, frozen=True, kw_only=True):
+    """What jobs can get on a Slurm node. Source: GET /nodes/."""
+
+    slurm_node: str
+    cpus: int
+    memory_mib: int
+    gpus: int
+
+
+class _WireSize(Struct, frozen=True, kw_only=True):
+    name: str
+    cpus: int = 0
+    effective_cpus: int = 0
+    real_memory: int = 0
+    specialized_memory: int = 0
+    gres: str | None = None
+
+
+_size = msgspec.json.Decoder(_WireSize).decode
+
+
+async def read_sizes(client: Slurm) -> Sequence[NodeSize] | SlurmError:
+    """List all nodes once."""
+    sizes: list[NodeSize] = []
+
+    async def take(records: Sequence[bytes], _asked_s: float) -> SlurmError | None:
+        try:
+            sizes.extend([_size_of(decoded(_size, record)) for record in records])
+        except UNREADABLE as error:
+            return SlurmError("garbage", printable(f"a node is unreadable: {error}"))
+        return None
+
+    answer = await client.read_records(list_nodes(), "nodes", take)
+    return answer if isinstance(answer, SlurmError) else sizes
+
+
+def _size_of(node: _WireSize) -> NodeSize:
+    """Leave out what CoreSpecCount and MemSpecLimit keep from jobs."""
+    return NodeSize(
+        slurm_node=node.name,
+        cpus=node.effective_cpus or node.cpus,
+        memory_mib=max(node.real_memory - node.specialized_memory, 0),
+        gpus=gpus_in(node.gres or ""),
+    )
