@@ -144,7 +144,7 @@ class Parts:
         """Set once this replica decides what to write."""
         self._pass_on = self._standby_calls(authorities.replica)
         selections = selections_of(settings)
-        self._first_claim = FirstClaim(self._tell)
+        self._first_claim = FirstClaim(self._tell, kube, selections=selections, ambient=ambient)
         self._watches = {
             source: Watch(kube, each, tell=self._tell_of(source), on_bad=on_bad, ambient=ambient)
             for source, each in selections.items()
@@ -335,6 +335,7 @@ class Parts:
             if self.schedules:
                 tasks.start_soon(self._job_poll.run)
                 tasks.start_soon(self._read_reasons)
+                tasks.start_soon(self._first_claim.find_selected)
             for source, watch in self._watches.items():
                 tasks.start_soon(self._follow, source, watch)
 

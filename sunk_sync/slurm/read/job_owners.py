@@ -6,7 +6,7 @@ killed, it forgets the last seconds and gives ids out again.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 from weakref import WeakValueDictionary
@@ -46,8 +46,8 @@ class JobOwners:
         self._started: dict[str, tuple[str, float]] = {}
         """Record number → job id and start of the read: tasks read since they started, until a
         listing contains them."""
-        self._awaited: dict[str, set[str]] = {}
-        """Workload → workloads of the same submission that turned out to have a job."""
+        self._awaited: dict[str, dict[str, Job]] = {}
+        """Workload → workloads of the same submission that turned out to have a job, with it."""
         self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def is_mine(self, record: JobRecord) -> bool:
@@ -168,15 +168,15 @@ class JobOwners:
         self._listed[job.job_id] = listed_id
         learnt = self._awaited.get(job.identity.workload)
         if learnt is not None and is_live(job) and not job.identity.replaced:
-            learnt.add(job.identity.workload)
+            learnt[job.identity.workload] = job
 
     @contextmanager
-    def awaiting(self, workloads: Sequence[str]) -> Iterator[Set[str]]:
-        """Announce submissions for these workloads; yield the workloads that get a job meanwhile.
+    def awaiting(self, workloads: Sequence[str]) -> Iterator[Mapping[str, Job]]:
+        """Announce submissions for these workloads; yield those that get a job meanwhile, with it.
 
         Those need no second job.
         """
-        learnt: set[str] = set()
+        learnt: dict[str, Job] = {}
         self._awaited.update(dict.fromkeys(workloads, learnt))
         try:
             yield learnt

@@ -1,6 +1,7 @@
 """Make placeholder jobs: one each, or one array for many with the same description."""
 
 import asyncio
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Final
@@ -82,7 +83,21 @@ class JobSubmit:
         with self._job_owners.awaiting(
             [desired.identity.workload for _, desired in group]
         ) as learnt:
-            return await self._in_turn(group, learnt, since_s=since_s)
+            outcomes = await self._in_turn(group, learnt.keys(), since_s=since_s)
+            return {place: self._told(one, learnt, since_s) for place, one in outcomes.items()}
+
+    def _told(self, outcome: Outcome, learnt: Mapping[str, Job], since_s: float) -> Outcome:
+        """Add the job that was read instead, which the reader may not have told yet.
+
+        Else the next attempt, which knows nothing of that read, would make a second job.
+        """
+        action = outcome.action
+        job = learnt.get(action.identity.workload) if isinstance(action, SubmitJob) else None
+        if job is None or not isinstance(outcome, Unsure):
+            return outcome
+        read_s = self._job_owners.read_since(job.job_id, after_s=-math.inf)
+        seen = Observed(job, since_s if read_s is None else read_s)
+        return replace(outcome, seen=(*outcome.seen, seen))
 
     async def _in_turn(
         self, group: DesiredWrites, learnt: Set[str], *, since_s: float

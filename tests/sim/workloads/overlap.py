@@ -142,6 +142,8 @@ class Overlap:
         began_s = self._began_s.get(run_of(newest), 0.0)
         lasts = [self._last.get(uid_of(pod)) for pod in orphans]
         suspended = all(job is not None and run_of(job) in self._suspended for job in lasts)
+        if self._gated and all(self._bound_s[uid_of(pod)] > began_s for pod in orphans):
+            return "no job began beside them: one was bound beside a Pod whose job had just ended"
         if self._gated and suspended and began_s < self._worlds.now_s:
             return "the gate released it while their jobs were suspended"
         if self._gated:
