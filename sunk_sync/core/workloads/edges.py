@@ -177,13 +177,11 @@ class WorkloadEdges:
             self._move_job(before, after, now=now)
             self._note_sent(before, after, now=now)
             return [after]
-        if before is not None and after is not None:
-            self._exclusion_updates.wanted.pop(after.job_id, None)
-        known = before
-        if before is not None and (after is None or is_another(before, after)):
+        known = before if before and after and not is_another(before, after) else None
+        if before is not None and known is None:
             self._index.drop_job(before)
-            known = None
         if after is not None:
+            self._exclusion_updates.wanted.pop(after.job_id, None)
             self._index.put_job(known, after)
             self._memory.note_state(known, after, now=now)
             self._note_sent(before, after, now=now)
@@ -428,6 +426,8 @@ class WorkloadEdges:
             keep(self._lists.unplaced, key, wanted=not live and any(map(could_have_job, pods)))
             bound = bool([pod for pod in pods if pod.node_name and not pod.ended])
             self._lists.unsettled.pop(key, None)
+            if bound or not pods:
+                self._lists.following.pop(key, None)
             if not live and (bound or (pods and self._memory.attempts_of(key))):
                 self._lists.unsettled[key] = float("-inf")
             if live or not bound:

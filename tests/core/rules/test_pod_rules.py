@@ -292,6 +292,23 @@ def test_a_waiting_job_follows_its_neighbours_at_once_P7_P8(rules: PodRules) -> 
     assert update.excluded == ()
 
 
+def test_a_job_that_comes_after_the_last_rule_loses_its_exclusions_P7_P8() -> None:
+    """Simulator, seed 9532408: its submission was on its way when the other Pod went."""
+    there, new = bound("p1", APART, "kn1"), ruled("p2", NO_RULES)
+    core = cluster(there, running(there, job_id="1"), new)
+    submission = core.submission(new)
+    assert submission.excluded == ("n1",)
+    core.see(deleted("pods", there))
+    assert core.submission(new).excluded == ()
+    waits = replace(running(new, at=(), job_id="8"), state=frozenset({"PENDING"}))
+    core.see(replace(waits, identity=submission.identity))
+    (update,) = core.workload_wants(new, UpdateJob)
+    assert update.excluded == ()
+    assert core.graph.workloads.lists.following
+    core.see(deleted("pods", new))
+    assert not core.graph.workloads.lists.following
+
+
 @pytest.mark.parametrize(("app", "alone"), [("web", True), ("db", False)])
 def test_a_pod_that_others_keep_away_is_submitted_alone_P8(app: str, alone: bool) -> None:
     """All tasks of an array share their exclusions."""

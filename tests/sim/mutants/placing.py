@@ -144,6 +144,11 @@ MUTANTS = (
         "The simulator's seed 9526017: two Pods were sent after each other, to a host for neither.",
     ),
     _mutant(
+        "a job that comes after the last rule keeps its exclusions", "core/workloads/snapshot.py",
+        "            if ruled:\n", "            if False:\n",
+        "The simulator's seed 9532408: its host was free, and the job waited for ever.",
+    ),
+    _mutant(
         "a gang takes all its requests on each of its nodes", "core/workloads/residents.py",
         "            most[resource] = max(most.get(resource, 0), amount)",
         "            most[resource] = most.get(resource, 0) + amount",
