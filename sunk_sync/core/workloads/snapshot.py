@@ -360,6 +360,8 @@ class WorkloadSnapshots:
         """`own`: the workload, whose Pods may stay there, and its job."""
         claim = self._hosts.claims.claim_of(slurm_node)
         node = claim.node.row if claim.node is not None else None
+        if self._hosts.nodes.blind:
+            return Placement(slurm_node, None, "its Node cannot be read now", True)  # noqa: FBT003
         if node is None or claim.rivals or not self._hosts.claims.owns_node(slurm_node, claim):
             why = "Kubernetes knows no one Node for it"
             return Placement(slurm_node, None, why, not self._hosts.nodes.live)

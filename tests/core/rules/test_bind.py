@@ -22,6 +22,7 @@ from tests.kit.build import (
     listing,
     node,
     pod,
+    room,
     running,
     two_hosts,
 )
@@ -205,3 +206,14 @@ def test_one_event_says_that_the_pod_is_scheduled_P11() -> None:
 
 def test_a_job_with_another_identity_binds_no_pod_P22() -> None:
     assert not two_hosts(POD, running(POD, identity=identity(pod("p9")))).binds(POD)
+
+
+def test_nothing_is_bound_while_nodes_are_as_before_an_outage_P11() -> None:
+    """Simulator, seed 9532803: Pods were read first, and the Node had other labels by then."""
+    core = two_hosts(POD, running(POD))
+    assert core.binds(POD)
+    core.see(Lost("nodes", "away for a minute", blind=True))
+    assert not core.binds(POD) + core.cancels(POD)
+    assert "its Node cannot be read now" in core.workload_verdict(POD).because
+    core.see(*listing("nodes", room("n1")[0], room("n2")[0]))
+    assert core.binds(POD) == [("p1", "kn1")]

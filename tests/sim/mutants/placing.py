@@ -149,6 +149,11 @@ MUTANTS = (
         "The simulator's seed 9532408: its host was free, and the job waited for ever.",
     ),
     _mutant(
+        "Pods are bound by what Nodes were before an outage", "core/workloads/snapshot.py",
+        "        if self._hosts.nodes.blind:\n", "        if False:\n",
+        "The simulator's seed 9532803: the Node had lost the label that the Pod selects.",
+    ),
+    _mutant(
         "a gang takes all its requests on each of its nodes", "core/workloads/residents.py",
         "            most[resource] = max(most.get(resource, 0), amount)",
         "            most[resource] = most.get(resource, 0) + amount",
