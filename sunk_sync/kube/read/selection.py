@@ -205,7 +205,7 @@ COLLECTIONS: Final[Mapping[Source, Collection]] = {
         is_read=lambda scope: scope.schedules,
         component="scheduler",
         verbs=(
-            ("list", "reads the claims of Pods, from the first Pod with a claim on"),
+            ("list", "reads claims once at the start, and from the first Pod with a claim on"),
             WATCHED,
         ),
     ),

@@ -126,7 +126,7 @@
   resources: [persistentvolumeclaims]
   verbs:
     - get # reads a claim right before it selects a Node for its volume
-    - list # reads the claims of Pods, from the first Pod with a claim on
+    - list # reads claims once at the start, and from the first Pod with a claim on
     - watch # changes arrive within milliseconds
     - patch # selects the Node for which a volume is made, or takes it back
 - apiGroups: [""]
