@@ -209,7 +209,7 @@ class WorkloadMemory:
         """A submission for these workloads was answered, or may have succeeded (P32)."""
         for key in filter(self.index.pods.__contains__, keys):
             self.submissions.note_sent(key, now=now)
-            self.forget_cancels(key)
+            self._forget_cancels(key)
 
     def note_notice(self, word: JobNotice, job: Job, *, read_s: float) -> None:
         """Slurm or a placeholder sent a notice of this job: sunk-sync must read it.
@@ -270,11 +270,11 @@ class WorkloadMemory:
             if unknown or (pod is not None and _counts(end, pod)):
                 self.ends[uid] = end
 
-    def forget_cancels(self, key: str) -> None:
+    def _forget_cancels(self, key: str) -> None:
         """Another job was submitted: a cancel of an earlier one no longer counts (P17)."""
-        for pod in self.index.pods.get(key, {}).values():
-            if self.ends and not pod.node_name:
-                self.ends.pop(pod.uid, None)
+        unbound = [pod.uid for pod in self.index.pods[key].values() if not pod.node_name]
+        for uid in unbound if self.ends else ():
+            self.ends.pop(uid, None)
 
     def forget_job(self, job_id: str) -> None:
         """Forget facts about an id that Slurm may give to another job (P23)."""

@@ -236,15 +236,13 @@ class WorkloadSnapshots:
         self, key: str, job: Job | None, members: Members, request: JobRequest
     ) -> CandidateHosts:
         """Return the hosts for a job that must be submitted, or must exclude other hosts."""
+        if members.bound or not members.pods or not (job is None or is_waiting(job)):
+            return NO_CANDIDATES
         ruled = self._neighbours.is_ruled(key) or self._volumes.is_user(members.pods)
         if job is None:
-            if not members.pods or members.bound:
-                return NO_CANDIDATES
             if ruled:
                 self._lists.following[key] = None  # its job may come after the last rule
             return self._candidates(key, members.pods)
-        if members.bound or not members.pods or not is_waiting(job):
-            return NO_CANDIDATES
         edited = is_edited(job, request.digest)
         wanted = self._all.exclusion_updates.wanted.get(job.job_id)
         given_up = bool(self._memory.submissions.of.get(key, NO_HISTORY).hosts)
