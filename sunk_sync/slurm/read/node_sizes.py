@@ -8,7 +8,7 @@ from msgspec import Struct
 from sunk_sync.slurm.api.answers import UNREADABLE, SlurmError, decoded, printable
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.requests import list_nodes
-from sunk_sync.slurm.decode.wire_node import gpus_in
+from sunk_sync.slurm.decode.wire_node import WireNodeInUse, cpus_of, gpus_of, memory_of
 
 
 class NodeSize(Struct, frozen=True, kw_only=True):
@@ -20,13 +20,8 @@ class NodeSize(Struct, frozen=True, kw_only=True):
     gpus: int
 
 
-class _WireSize(Struct, frozen=True, kw_only=True):
-    name: str
-    cpus: int = 0
-    effective_cpus: int = 0
-    real_memory: int = 0
+class _WireSize(WireNodeInUse, frozen=True, kw_only=True):
     specialized_memory: int = 0
-    gres: str | None = None
 
 
 _size = msgspec.json.Decoder(_WireSize).decode
@@ -51,7 +46,7 @@ def _size_of(node: _WireSize) -> NodeSize:
     """Leave out what CoreSpecCount and MemSpecLimit keep from jobs."""
     return NodeSize(
         slurm_node=node.name,
-        cpus=node.effective_cpus or node.cpus,
-        memory_mib=max(node.real_memory - node.specialized_memory, 0),
-        gpus=gpus_in(node.gres or ""),
+        cpus=cpus_of(node)[1],
+        memory_mib=max(memory_of(node)[1] - node.specialized_memory, 0),
+        gpus=gpus_of(node)[1],
     )
