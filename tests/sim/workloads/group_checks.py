@@ -16,6 +16,7 @@ from tests.sim.workloads.truth import (
     is_alive,
     is_live,
     is_ours,
+    node_of,
     place_of,
     placed,
     uid_of,
@@ -158,7 +159,7 @@ class GroupChecks:
         for job in self._worlds.slurm.jobs.values():
             if is_live(job) and job.nodes and is_ours(job, self._worlds.cluster_uid):
                 for pod in (*self._unbound(job), *self._lately_deleted(job)):
-                    yield from (Seen(pod, f"k{name[1:]}", sure=False) for name in job.nodes)
+                    yield from (Seen(pod, node_of(name), sure=False) for name in job.nodes)
 
     def _unbound(self, job: Job) -> Iterator[Object]:
         uids = [uid for of in workloads_of(job) for uid in of]
@@ -183,7 +184,7 @@ class GroupChecks:
             return
         for pod in self._unbound(before):
             now_s = self._worlds.now_s
-            self._gone += [(pod, f"k{name[1:]}", now_s) for name in before.nodes]
+            self._gone += [(pod, node_of(name), now_s) for name in before.nodes]
             if author == US and is_ruled(pod) and not words.is_terminating(pod):
                 self._note_given_up(pod)
 

@@ -16,7 +16,7 @@ from tests.sim.cast import END_DELAY, PERSON, START_DELAY
 from tests.sim.words import PREFIX, Object
 from tests.sim.workloads.claim_people import ClaimPeople
 from tests.sim.workloads.groups import GroupPeople
-from tests.sim.workloads.truth import is_live, is_ours, place_of, workload
+from tests.sim.workloads.truth import is_live, is_ours, node_of, place_of, workload
 from tests.sim.worlds import Worlds
 
 NAMESPACE = "work"
@@ -322,18 +322,18 @@ class WorkloadPeople:
         return name
 
     def cordon(self) -> object:
-        name, on = f"k{self._any_host()[1:]}", self._rng.random() < 0.5
+        name, on = node_of(self._any_host()), self._rng.random() < 0.5
         self._kube.cordon(name, on=on)
         return f"{name} {on}"
 
     def ready(self) -> object:
-        name, on = f"k{self._any_host()[1:]}", self._rng.random() < 0.6
+        name, on = node_of(self._any_host()), self._rng.random() < 0.6
         if self._kube.node(name) is not None:
             self._kube.set_node_ready(name, ready=on)
         return f"{name} {on}"
 
     def silence(self) -> object:
-        name, on = f"k{self._any_host()[1:]}", self._rng.random() < 0.4
+        name, on = node_of(self._any_host()), self._rng.random() < 0.4
         if self._kube.node(name) is not None:
             self._kube.silence(name, on=on)
         return f"{name} {on}"
@@ -352,7 +352,7 @@ class WorkloadPeople:
                 self._worlds.act(PERSON, partial(slurm.cancel, number, now_s=now_s))
 
     def _mend(self, name: str) -> None:
-        slurm, now_s, node = self._slurm, self._worlds.now_s, f"k{name[1:]}"
+        slurm, now_s, node = self._slurm, self._worlds.now_s, node_of(name)
         slurm.start_slurmd(name, now_s=now_s)
         row = slurm.nodes[name]
         if row.base == "DOWN" or ("DRAIN" in row.flags and not words.is_our_text(row.reason)):

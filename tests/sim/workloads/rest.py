@@ -8,7 +8,7 @@ from msgspec import Struct
 from sunk_sync.embedded.slurm.model.job import Job
 from tests.sim import words
 from tests.sim.words import PREFIX, Object
-from tests.sim.workloads.domains import mind_each_other, why_not
+from tests.sim.workloads.domains import Scene, Seen, mind_each_other, why_not
 from tests.sim.workloads.group_checks import exact
 from tests.sim.workloads.people import NAMESPACE
 from tests.sim.workloads.storage import claims_of
@@ -19,6 +19,7 @@ from tests.sim.workloads.truth import (
     is_live,
     is_ours,
     live_jobs,
+    node_of,
     place_of,
     placed,
     slurm_node_of,
@@ -190,10 +191,30 @@ def _waits_beside_others(worlds: Worlds, pod: Object, every: Sequence[Object]) -
 
 
 def _nodes_forbidden(worlds: Worlds, members: Sequence[Object]) -> set[str]:
-    """Return the Slurm nodes that a rule about other Pods closes to one of these."""
-    scene = exact(worlds)
-    forbidden = {name for name in scene.nodes if any(why_not(pod, name, scene) for pod in members)}
+    """Return the Slurm nodes that a rule about other Pods closes to one of these.
+
+    A Pod that is kept away from the host of its job stands there, or not: both close a node.
+    """
+    now = exact(worlds)
+    later = Scene(now.nodes, [*now.pods, *_held_up(worlds, but=members)], now.namespaces)
+    forbidden = {
+        name
+        for scene in (now, later)
+        for name in scene.nodes
+        if any(why_not(pod, name, scene) for pod in members)
+    }
     return set(map(slurm_node_of, forbidden))
+
+
+def _held_up(worlds: Worlds, *, but: Sequence[Object]) -> Iterator[Seen]:
+    """Yield the Pods that are kept away from the hosts of their jobs, each on each host."""
+    own = set(map(uid_of, but))
+    for pod in worlds.kube.pods(NAMESPACE):
+        if not words.is_workload(pod) or place_of(pod) or uid_of(pod) in own:
+            continue
+        for job in live_jobs(worlds, uid_of(pod)):
+            if job.nodes and _is_held_up(worlds, pod, job):
+                yield from (Seen(pod, node_of(name)) for name in job.nodes)
 
 
 def _nodes_full(worlds: Worlds, members: Sequence[Object]) -> set[str]:

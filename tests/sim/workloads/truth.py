@@ -98,6 +98,11 @@ def slurm_node_of(node_name: str) -> str:
     return f"n{node_name[1:]}"
 
 
+def node_of(slurm_node: str) -> str:
+    """Return Node k3 for Slurm node n3."""
+    return f"k{slurm_node[1:]}"
+
+
 def uid_of(pod: Object) -> str:
     return str(pod["metadata"]["uid"])
 
