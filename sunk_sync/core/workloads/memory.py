@@ -272,9 +272,11 @@ class WorkloadMemory:
 
     def _forget_cancels(self, key: str) -> None:
         """Another job was submitted: a cancel of an earlier one no longer counts (P17)."""
-        unbound = [pod.uid for pod in self.index.pods[key].values() if not pod.node_name]
-        for uid in unbound if self.ends else ():
-            self.ends.pop(uid, None)
+        if not self.ends:
+            return
+        for pod in self.index.pods[key].values():
+            if not pod.node_name:
+                self.ends.pop(pod.uid, None)
 
     def forget_job(self, job_id: str) -> None:
         """Forget facts about an id that Slurm may give to another job (P23)."""
