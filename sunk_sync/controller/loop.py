@@ -206,11 +206,11 @@ class Loop:
 
     def _tell_wrote(self, report: WriteReport) -> None:
         outcome = report.outcome
-        seconds = report.answered_s - report.desired_at_s
-        self._journal.wrote(outcome.action, outcome, report.because, seconds)
+        seconds = report.answered_s - report.cause.desired_at_s
+        self._journal.wrote(outcome.action, outcome, report.cause.because, seconds)
         if isinstance(outcome, Done):
             self._tell_delay(outcome.action, answered_s=report.answered_s)
-        self.history.answered(report.key, outcome, now=report.answered_s)
+        self.history.answered(report.cause.key, outcome, now=report.answered_s)
         traces = self._journal.traces
         if traces is not None:
             traces.answered(outcome, sent_s=report.sent_s, answered_s=report.answered_s)

@@ -10,11 +10,12 @@ from collections.abc import Awaitable, Callable, Sequence
 import anyio
 from msgspec import Struct
 
+from sunk_sync.controller.batch import Answer, Batch, Cause
 from sunk_sync.controller.mutual_exclusion import MutualExclusion
 from sunk_sync.controller.pacing import PACE_S, Pacing
 from sunk_sync.controller.settling import settle
 from sunk_sync.controller.slots import Slot, Slots
-from sunk_sync.controller.workqueue import Limits, WorkQueue
+from sunk_sync.controller.workqueue import WorkQueue, Writer
 from sunk_sync.core.model.actions import (
     Action,
     Bind,
@@ -33,13 +34,10 @@ PUSH_LIMIT_S = 60.0
 
 
 class WriteReport(Struct, frozen=True):
-    """One outcome, with the key and the cause of its write."""
+    """One outcome, with the cause of its write."""
 
     outcome: Outcome
-    key: tuple[str, str]
-    because: str
-    desired_at_s: float
-    """When the desired write was first made."""
+    cause: Cause
     answered_s: float
     sent_s: float
     """When the write was sent, the last time."""
@@ -56,14 +54,14 @@ class WriteState(Struct, frozen=True):
 
 
 class Writers(Struct, frozen=True, kw_only=True):
-    """The writer of each authority, and its bounds."""
+    """The writer of each authority."""
 
-    slurm: tuple[Push, Limits]
+    slurm: Writer
     """Slurm nodes."""
-    jobs: tuple[Push, Limits]
+    jobs: Writer
     """Placeholder jobs: a burst of them never delays a drain."""
-    kube: tuple[Push, Limits]
-    hooks: tuple[Push, Limits]
+    kube: Writer
+    hooks: Writer
     """Answers to the calls of prologs and placeholders."""
 
 
@@ -76,8 +74,8 @@ class Outbox:
         self.clock = clock
         self._random = random
         self.slurm, self.jobs, self.kube, self.hooks = (
-            WorkQueue(push=push, limits=limits, carry=self._carry, clock=clock)
-            for push, limits in (writers.slurm, writers.jobs, writers.kube, writers.hooks)
+            WorkQueue(writer, carry=self._carry, clock=clock)
+            for writer in (writers.slurm, writers.jobs, writers.kube, writers.hooks)
         )
         self.work_queues = (self.slurm, self.kube, self.jobs, self.hooks)
         self._queues: dict[Queue, WorkQueue] = {
@@ -207,26 +205,33 @@ class Outbox:
     def _work_queue(self, action: Action) -> WorkQueue:
         return self._queues[traits_of(action).queue]
 
-    async def _carry(self, push: Push, slots: Sequence[Slot]) -> None:
-        actions = [slot.in_flight for slot in slots if slot.in_flight is not None]
-        causes = [(slot.key, slot.because, slot.desired_at_s) for slot in slots]
+    async def _carry(self, writer: Writer, slots: Sequence[Slot]) -> None:
+        """Push the parts of a batch at once; settle and report answers as they come."""
+        parts = writer.split([slot.in_flight for slot in slots if slot.in_flight is not None])
+        batch, sent_s = Batch(parts=len(parts)), self.clock()
         self.in_flight += len(slots)
-        sent_s = self.clock()
-        try:
-            outcomes = await self._push(push, actions)
-        finally:
-            self.in_flight -= len(slots)
-            self._answered.set()
+        async with anyio.create_task_group() as tasks:
+            for part in parts:
+                chosen = [slots[place] for place in part]
+                tasks.start_soon(self._push_part, writer.push, chosen, batch)
+            async for answers in batch.bundles():
+                await self._conclude(answers, sent_s=sent_s)
+
+    async def _push_part(self, push: Push, slots: Sequence[Slot], batch: Batch) -> None:
+        actions = [slot.in_flight for slot in slots if slot.in_flight is not None]
+        causes = [Cause(slot.key, slot.because, slot.desired_at_s) for slot in slots]
+        outcomes = await self._push(push, actions)
+        batch.take([Answer(*one) for one in zip(slots, causes, outcomes, strict=True)])
+
+    async def _conclude(self, answers: Sequence[Answer], *, sent_s: float) -> None:
+        self.in_flight -= len(answers)
+        self._answered.set()
         now = self.clock()
-        for slot, outcome in zip(slots, outcomes, strict=True):
-            settle(slot, outcome, now=now, random=self._random)
-        await self.report(
-            [
-                WriteReport(outcome, key, because, desired_at_s, now, sent_s)
-                for outcome, (key, because, desired_at_s) in zip(outcomes, causes, strict=True)
-            ]
-        )
-        for slot in slots:
+        for one in answers:
+            settle(one.slot, one.outcome, now=now, random=self._random)
+        await self.report([WriteReport(one.outcome, one.cause, now, sent_s) for one in answers])
+        for one in answers:
+            slot = one.slot
             if slot.open() and slot.desired is not None:
                 self._work_queue(slot.desired).add(slot, now=now)
 

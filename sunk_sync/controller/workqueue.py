@@ -11,6 +11,7 @@ from msgspec import Struct
 from sunk_sync.controller.slots import BEHIND_S, Slot
 from sunk_sync.controller.urgency import LEISURELY, urgency
 from sunk_sync.controller.wake import wait_at_most
+from sunk_sync.core.model.actions import Action
 from sunk_sync.core.model.outcomes import Push
 
 
@@ -25,22 +26,37 @@ class Limits(Struct, frozen=True, kw_only=True):
     leisurely_batch: int = 1
 
 
-Carry = Callable[[Push, Sequence[Slot]], Awaitable[None]]
+Split = Callable[[Sequence[Action]], Sequence[Sequence[int]]]
+"""Returns the places of the actions of a batch in parts that do not wait for each other."""
+
+
+def whole(actions: Sequence[Action]) -> Sequence[Sequence[int]]:
+    """Return one part: a Split for a writer whose batch is one request."""
+    return [range(len(actions))]
+
+
+class Writer(Struct, frozen=True):
+    """The writer of one authority, and its bounds."""
+
+    push: Push
+    limits: Limits
+    split: Split = whole
+
+
+Carry = Callable[[Writer, Sequence[Slot]], Awaitable[None]]
 """Pushes one batch and records its outcomes; the outbox passes it to its work queues."""
 
 
 class WorkQueue:
-    def __init__(
-        self, *, push: Push, limits: Limits, carry: Carry, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, writer: Writer, *, carry: Carry, clock: Callable[[], float]) -> None:
         self.closing = False
         """The queue sends nothing more."""
         self._gathering = False
         """The rest of a batch is about to come and may share a request: nothing is sent yet."""
         self.added = 0
         """Slots queued so far; a slot counts again after a failure."""
-        self._push = push
-        self._limits = limits
+        self._writer = writer
+        self._limits = writer.limits
         self._carry_out = carry
         self._clock = clock
         self._ready: list[tuple[int, int, Slot]] = []
@@ -101,7 +117,7 @@ class WorkQueue:
         leisurely = _is_leisurely(slots[0])
         self._leisurely_pushes += leisurely
         try:
-            await self._carry_out(self._push, slots)
+            await self._carry_out(self._writer, slots)
         finally:
             self._leisurely_pushes -= leisurely
         self._wake()

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from sunk_sync.controller.loop import Journal, Loop, TakeOver
 from sunk_sync.controller.outbox import Outbox, Writers
-from sunk_sync.controller.workqueue import Limits
+from sunk_sync.controller.workqueue import Limits, Writer
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import Action, SubmitJob
 from sunk_sync.core.model.calls import GateCall, JobNotice, LockCall
@@ -216,10 +216,10 @@ class Parts:
             self._slurm, clock=clock, tell=self._tell_node_reads, usage=usage
         )
         return Writers(
-            slurm=(self._push_nodes, SLURM_LIMITS),
-            jobs=(self._push_jobs, JOB_LIMITS),
-            kube=(self._kube_push(kube, ambient).push, KUBE_LIMITS),
-            hooks=(self._answer_calls, HOOK_LIMITS),
+            slurm=Writer(self._push_nodes, SLURM_LIMITS),
+            jobs=Writer(self._push_jobs, JOB_LIMITS, self._job_push.split),
+            kube=Writer(self._kube_push(kube, ambient).push, KUBE_LIMITS),
+            hooks=Writer(self._answer_calls, HOOK_LIMITS),
         )
 
     async def _tell_node_reads(self, news: Sequence[News]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from sunk_sync.controller.loop import Loop
 from sunk_sync.controller.outbox import Outbox, Writers
+from sunk_sync.controller.workqueue import Writer
 from sunk_sync.core.model.actions import Action
 from sunk_sync.core.model.facts import News
 from sunk_sync.core.model.outcomes import Outcome
@@ -57,10 +58,10 @@ def _change_all(core: HostCore, turn: int) -> float:
 async def _through_the_loop(core: HostCore, turn: int) -> tuple[float, float]:
     """Return the CPU time until every key is decided, and the longest step, in milliseconds."""
     writers = Writers(
-        slurm=(_never, SLURM_LIMITS),
-        kube=(_never, KUBE_LIMITS),
-        jobs=(_never, JOB_LIMITS),
-        hooks=(_never, HOOK_LIMITS),
+        slurm=Writer(_never, SLURM_LIMITS),
+        kube=Writer(_never, KUBE_LIMITS),
+        jobs=Writer(_never, JOB_LIMITS),
+        hooks=Writer(_never, HOOK_LIMITS),
     )
     outbox = Outbox(writers, clock=time.monotonic, random=lambda: 0.5)
     logs = Logs("warning", "json", sys.stderr)

@@ -32,7 +32,7 @@ async def test_a_repeated_want_changes_neither_back_off_nor_age(bench: Bench) ->
     for _ in range(100):
         await bench.want_for(0.03, DRAIN)
     assert bench.slurm.times == pytest.approx([0, 0.1, 0.3, 0.7, 1.5])
-    assert {one.desired_at_s for one in bench.reports} == {1000.0}
+    assert {one.cause.desired_at_s for one in bench.reports} == {1000.0}
 
 
 @pytest.mark.parametrize(

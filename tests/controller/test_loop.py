@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sunk_sync.controller.batch import Cause
 from sunk_sync.controller.loop import (
     AUDIT_ROUND_S,
     AUDIT_STEP,
@@ -19,7 +20,7 @@ from sunk_sync.controller.loop import (
     Loop,
 )
 from sunk_sync.controller.outbox import Outbox, WriteReport, Writers
-from sunk_sync.controller.workqueue import Limits, WorkQueue
+from sunk_sync.controller.workqueue import Limits, WorkQueue, Writer
 from sunk_sync.core import decide as deciding
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import Action, Bind, Drain, EndPod, GetObject, SetConditions
@@ -115,7 +116,7 @@ class Controller:
         self.first_drain_after: int | None = None
         """Keys decided before the first drain was sent."""
         self.answer: Callable[[Action], Outcome] = Done
-        way = (self.push, LIMITS)
+        way = Writer(self.push, LIMITS)
         self.outbox = Outbox(
             Writers(slurm=way, jobs=way, kube=way, hooks=way), clock=now, random=lambda: 0.0
         )
@@ -496,7 +497,7 @@ async def test_a_binding_reports_how_long_its_pod_had_waited() -> None:
     await asyncio.sleep(3)
     where = Bind(reference_of(POD), "kn1", "7", "n1")
     begun_s = now()
-    report = WriteReport(Done(where), ("workload", WORKLOAD), "", begun_s, begun_s, begun_s)
+    report = WriteReport(Done(where), Cause(("workload", WORKLOAD), "", begun_s), begun_s, begun_s)
     await made.loop.tell([report])
     await asyncio.sleep(0.1)
     assert made.journal.waited_s == [pytest.approx(3, abs=0.01)]
@@ -512,7 +513,7 @@ async def test_an_end_reports_how_long_the_pod_outlived_its_job() -> None:
         await made.loop.tell(listing("jobs", job(bound, state=state), begun_s=now()))
         await asyncio.sleep(2)
         made.journal.delays_s.clear()
-        report = WriteReport(end, ("workload", WORKLOAD), "", now(), now(), now())
+        report = WriteReport(end, Cause(("workload", WORKLOAD), "", now()), now(), now())
         await made.loop.tell([report])
         await asyncio.sleep(0.1)
         assert len(made.journal.delays_s) == (state == "CANCELLED")

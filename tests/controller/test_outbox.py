@@ -6,14 +6,17 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
+from sunk_sync.controller.batch import Cause
 from sunk_sync.controller.outbox import PUSH_LIMIT_S, WriteReport
 from sunk_sync.controller.pacing import PACE_S
 from sunk_sync.controller.slots import SWEEP_STEP
-from sunk_sync.controller.workqueue import Limits
-from sunk_sync.core.model.actions import Action, Drain, GetObject
+from sunk_sync.controller.workqueue import Limits, Writer
+from sunk_sync.core.model.actions import Action, Drain, GetObject, target_of
+from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.outcomes import Done, Outcome, Unsure
+from tests.kit.build import identity, pod
 from tests.kit.clock import in_virtual_time, now
-from tests.kit.outbox import AGAIN, DRAIN, KEY, LIFT, OTHER, SUBMIT, Bench, on_bench, shown
+from tests.kit.outbox import AGAIN, DRAIN, KEY, LIFT, ONE, OTHER, SUBMIT, Bench, on_bench, shown
 
 EDITED = replace(SUBMIT, identity=replace(SUBMIT.identity, digest="another"))
 MOVED = replace(SUBMIT, excluded=("n1",), identity=replace(SUBMIT.identity, hosts="another"))
@@ -23,7 +26,28 @@ MOVED = replace(SUBMIT, excluded=("n1",), identity=replace(SUBMIT.identity, host
 async def test_a_write_is_pushed_at_once_and_reported_with_its_cause(bench: Bench) -> None:
     bench.slurm.seconds = 0.25
     await bench.want_for(1, DRAIN)
-    assert bench.reports == [WriteReport(Done(DRAIN), KEY, "for a test", 1000.0, 1000.25, 1000.0)]
+    cause = Cause(KEY, "for a test", 1000.0)
+    assert bench.reports == [WriteReport(Done(DRAIN), cause, 1000.25, 1000.0)]
+
+
+@on_bench
+async def test_a_submission_is_reported_when_it_is_answered_not_with_the_slowest_of_its_batch_F2(
+    bench: Bench,
+) -> None:
+    """In seed 9540757 a Pod was bound by an old job meanwhile."""
+    slow = replace(SUBMIT, description=JobDescription(cpus=3), identity=identity(pod("p2")))
+    bench.jobs.slow_s[target_of(slow)] = 30
+    bench.outbox.gather(on=True)
+    bench.want(SUBMIT)
+    bench.want(slow, key=OTHER)
+    bench.outbox.gather(on=False)
+    await asyncio.sleep(1)
+    assert bench.jobs.times == [0, 0]
+    assert [report.outcome for report in bench.reports] == [Done(SUBMIT)]
+    assert bench.outbox.in_flight == 1
+    await asyncio.sleep(30)
+    assert [report.outcome for report in bench.reports] == [Done(SUBMIT), Done(slow)]
+    assert bench.outbox.in_flight == 0
 
 
 @on_bench
@@ -121,7 +145,7 @@ async def test_a_target_that_two_keys_want_in_turn_belongs_to_the_last(bench: Be
     bench.want(shown("theirs"), key=OTHER)
     await bench.want_for(2)
     assert bench.kube.actions == [shown("mine"), shown("theirs")]
-    assert bench.reports[-1].key == OTHER
+    assert bench.reports[-1].cause.key == OTHER
 
 
 @pytest.mark.parametrize(
@@ -156,7 +180,7 @@ async def test_a_push_with_a_wrong_number_of_answers_is_unsure_for_all_writes(be
     async def short(actions: Sequence[Action]) -> Sequence[Outcome]:
         return [Done(action) for action in actions][:-1]
 
-    bench.outbox.slurm._push = short
+    bench.outbox.slurm._writer = Writer(short, ONE)
     await bench.want_for(0.01, DRAIN)
     assert [one.outcome for one in bench.reports] == [
         Unsure(DRAIN, "push lost count of its answers")

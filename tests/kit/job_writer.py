@@ -1,9 +1,10 @@
 """A writer of jobs over a small Slurm, and the actions that tests give it."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
+import anyio
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import Action, CancelJob, SubmitJob, UpdateJob
@@ -35,13 +36,22 @@ class Writer:
         self.push = JobPush(slurm, slurm.clock, job_owners=self.job_owners, context=context)
 
     async def do(self, *actions: Action) -> list[Outcome]:
-        return list(await self.push.push(actions))
+        return await pushed(self.push, actions)
 
     async def one(self, action: Action, kind: type[T]) -> T:
         """Do one action, and return its outcome, which is of this kind."""
         (outcome,) = await self.do(action)
         assert isinstance(outcome, kind), outcome
         return outcome
+
+
+async def pushed(push: JobPush, actions: Sequence[Action]) -> list[Outcome]:
+    """Push the parts of a batch, as the outbox does; return the outcomes in order."""
+    parts = push.split(actions)
+    answers = await anyio.gather(*(push.push([actions[one] for one in part]) for part in parts))
+    places = [place for part in parts for place in part]
+    outcomes = dict(zip(places, [one for answer in answers for one in answer], strict=True))
+    return [outcomes[place] for place in range(len(actions))]
 
 
 def desired(uid: str, kind: Kind = "script", **fields: Any) -> SubmitJob:

@@ -7,7 +7,7 @@ from inspect import Signature, signature
 from typing import Any
 
 from sunk_sync.controller.outbox import Outbox, WriteReport, Writers
-from sunk_sync.controller.workqueue import Limits
+from sunk_sync.controller.workqueue import Limits, Writer
 from sunk_sync.core.model.actions import (
     Action,
     CancelJob,
@@ -21,6 +21,7 @@ from sunk_sync.core.model.facts import Reference
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.model.traits import Target
+from sunk_sync.slurm.write.jobs import JobPush
 from tests.kit.build import condition, identity, pod
 from tests.kit.clock import now, run
 
@@ -30,6 +31,7 @@ DRAIN, AGAIN, LIFT = Drain("n1", "k8s: a"), Drain("n1", "k8s: b"), Undrain("n1",
 CANCEL = CancelJob(job_id="7", name="k8s/ns/p1/1", identity=identity(pod()), replaced=True)
 SUBMIT = SubmitJob(name="k8s/ns/p1/1", identity=identity(pod()), description=JobDescription())
 ONE = Limits(concurrency=1, batch=1, leisurely=1)
+JOBS = Limits(concurrency=1, batch=10, leisurely=1)
 Answer = Callable[[Action], Outcome]
 
 
@@ -44,6 +46,8 @@ class Authority:
         self.calls: list[tuple[float, tuple[Action, ...]]] = []
         self.answers: list[Answer | Exception] = []
         self.seconds = 0.0
+        self.slow_s: dict[Target, float] = {}
+        """Pushes with these targets take so much longer."""
         self.in_flight: list[Target] = []
         self.in_flight_max = 0
 
@@ -62,7 +66,7 @@ class Authority:
         self.in_flight += targets
         self.in_flight_max = max(self.in_flight_max, len(self.in_flight))
         try:
-            await asyncio.sleep(self.seconds)
+            await asyncio.sleep(self.seconds + sum(self.slow_s.get(one, 0.0) for one in targets))
         finally:
             self.in_flight = [one for one in self.in_flight if one not in targets]
         answer = self.answers.pop(0) if self.answers else Done
@@ -78,10 +82,10 @@ class Bench:
         self.slurm, self.kube, self.jobs, self.hooks = (Authority() for _ in range(4))
         self.reports: list[WriteReport] = []
         writers = Writers(
-            slurm=(self.slurm.push, slurm),
-            kube=(self.kube.push, kube),
-            jobs=(self.jobs.push, ONE),
-            hooks=(self.hooks.push, Limits(concurrency=5, batch=1, leisurely=5)),
+            slurm=Writer(self.slurm.push, slurm),
+            kube=Writer(self.kube.push, kube),
+            jobs=Writer(self.jobs.push, JOBS, JobPush.split),
+            hooks=Writer(self.hooks.push, Limits(concurrency=5, batch=1, leisurely=5)),
         )
         self.outbox = Outbox(writers, clock=now, random=lambda: jitter)
         self.outbox.report = self.report

@@ -26,6 +26,7 @@ from sunk_sync.slurm.read.pending_reasons import JobReasons
 from sunk_sync.slurm.write.jobs import JobPush
 from sunk_sync.slurm.write.submit import SubmitContext
 from sunk_sync.telemetry.exchange import Exchange
+from tests.kit.job_writer import pushed
 from tests.real.conftest import for_each_slurm
 from tests.real.test_slurm_client import connected
 from tests.real.testbed import SlurmConf, SlurmServer
@@ -77,7 +78,7 @@ class Side:
         return {row.job_id: row for row in rows if isinstance(row, Job)}
 
     async def do(self, *actions: Action) -> list[Outcome]:
-        return list(await self.push.push(actions))
+        return await pushed(self.push, actions)
 
     async def do_all(self, *actions: Action) -> list[Outcome]:
         """As `do`; each one must succeed."""

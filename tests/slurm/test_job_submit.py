@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import GetJob
 from sunk_sync.core.model.facts import Attempt, Job, Observed
-from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import Identity, read_identity
 from sunk_sync.core.model.outcomes import Done, Refused, Unsure
 from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
@@ -251,24 +250,21 @@ async def test_a_kind_that_the_version_does_not_know_is_not_sent(version: str, k
     assert slurm.asked == ["GET ping/"]
 
 
-async def test_a_job_read_while_the_next_one_is_submitted_is_reported_as_read_P18() -> None:
+async def test_a_new_allocation_that_only_a_listing_could_read_is_reported_as_listed_P18() -> None:
     """In seed 450113 its Pod was bound and then counted as requeued."""
     slurm = SlurmJobs()
     writer = Writer(slurm)
 
-    def starts(line: str) -> None:
-        if "u2" in line:
-            running = {"state": frozenset({"RUNNING"}), "slurm_nodes": ("n1",)}
-            writer.job_owners.learn(
-                replace(writer.job_owners.ours["1"], **running), asked_s=slurm.now_s
-            )
+    def before(line: str) -> SlurmError | None:
+        if not line.startswith("GET job/"):
+            return None
+        listed = replace(writer.job_owners.ours["1"], state=RUNNING, slurm_nodes=("n1",))
+        writer.job_owners.learn(listed, asked_s=slurm.now_s)
+        return SlurmError("timeout", "no answer")
 
-    slurm.after = starts
-    slower = desired("u2", description=JobDescription(cpus=3))
-    first, second = await writer.do(desired("u1"), slower)
-    assert job_in(first) == writer.job_owners.ours["1"]
-    assert job_in(first).slurm_nodes == ("n1",)
-    assert job_in(second).state == {"PENDING"}
+    slurm.before = before
+    outcome = await writer.one(desired("u1", "allocation"), Done)
+    assert job_in(outcome).slurm_nodes == ("n1",)
 
 
 async def test_submissions_leave_two_connections_free_for_drains_and_cancels() -> None:

@@ -6,8 +6,8 @@ change of a job relies on a read of its identity just before.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, Final, TypeGuard
+from collections.abc import Mapping, Sequence
+from typing import Final
 from weakref import WeakValueDictionary
 
 import anyio
@@ -19,7 +19,6 @@ from sunk_sync.core.model.actions import (
     Action,
     CancelJob,
     GetJob,
-    JobAction,
     SubmitJob,
     UpdateJob,
 )
@@ -45,6 +44,9 @@ _RECENT_S: Final = 5.0
 """Maximum age of the read that a change, or a mark as replaced, relies on: a change names only the
 id, and a slurmctld that lost its state gives it out again (P23)."""
 
+_SHARING: Final = (SubmitJob, CancelJob)
+"""Several of these may go into one request."""
+
 Part = Mapping[int, Outcome]
 """Outcomes by the index of their actions in the batch."""
 
@@ -65,36 +67,29 @@ class JobPush:
         self._marking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By array: its waiting tasks share one text."""
 
+    @staticmethod
+    def split(actions: Sequence[Action]) -> Sequence[Sequence[int]]:
+        """Return the places of the actions that share a request."""
+        groups = (*grouped(_submissions(actions)), *_alike(_cancels(actions)))
+        singles = ([place] for place, one in enumerate(actions) if not isinstance(one, _SHARING))
+        return [*([place for place, _ in group] for group in groups), *singles]
+
     async def push(self, actions: Sequence[Action]) -> Sequence[Outcome]:
-        placed = list(enumerate(actions))
-        desired_writes: DesiredWrites = [
-            (place, one) for place, one in placed if isinstance(one, SubmitJob)
-        ]
-        parts: list[Coroutine[Any, Any, Part]] = [
-            self._submit.submit(group) for group in grouped(desired_writes)
-        ]
-        parts += [self._cancel(group) for group in _alike(placed)]
-        parts += [self._one(place, one) for place, one in placed if _is_single(one)]
-        outcomes: dict[int, Outcome] = {
-            place: Refused(one, "this is not an action on a job")
-            for place, one in placed
-            if not isinstance(one, JobAction)
-        }
-        for part in await anyio.gather(*parts):
-            outcomes.update(part)
-        return [self._as_read(outcomes[place]) for place, _ in placed]
-
-    def _as_read(self, outcome: Outcome) -> Outcome:
-        """Replace new jobs by reads that finished while the slowest of the batch was in flight."""
-        if not (isinstance(outcome, Done) and isinstance(outcome.action, SubmitJob)):
-            return outcome
-        return replace(outcome, seen=tuple(map(self._job_owners.as_last_read, outcome.seen)))
-
-    async def _one(self, place: int, action: GetJob | UpdateJob) -> Part:
-        if isinstance(action, GetJob):
-            enough = Enough(action.after_s, action.placed_after_s)
-            return {place: await self._get(action, action.job_id, enough)}
-        return {place: await self._update(action)}
+        """Perform actions that share a request: one part of `split`."""
+        match actions[0]:
+            case SubmitJob():
+                part = await self._submit.submit(_submissions(actions))
+            case CancelJob():
+                part = await self._cancel(_cancels(actions))
+            case GetJob() as read:
+                part = {
+                    0: await self._get(read, read.job_id, Enough(read.after_s, read.placed_after_s))
+                }
+            case UpdateJob() as update:
+                part = {0: await self._update(update)}
+            case other:
+                part = {0: Refused(other, "this is not an action on a job")}
+        return [part[place] for place in range(len(actions))]
 
     async def _get(self, action: Action, job_id: str, enough: Enough = READ_NOW) -> Outcome:
         found = await self._jobs.find(job_id, enough)
@@ -261,12 +256,19 @@ class _LiveJob(Struct, frozen=True):
         return Observed(self.job, self.asked_s)
 
 
-def _alike(placed: Sequence[tuple[int, Action]]) -> Sequence[Cancels]:
+def _submissions(actions: Sequence[Action]) -> DesiredWrites:
+    return [(place, one) for place, one in enumerate(actions) if isinstance(one, SubmitJob)]
+
+
+def _cancels(actions: Sequence[Action]) -> "Cancels":
+    return [(place, one) for place, one in enumerate(actions) if isinstance(one, CancelJob)]
+
+
+def _alike(cancels: "Cancels") -> Sequence["Cancels"]:
     """Group the cancels that the same filters fit."""
     groups: defaultdict[tuple[str, bool], list[tuple[int, CancelJob]]] = defaultdict(list)
-    for place, one in placed:
-        if isinstance(one, CancelJob):
-            groups[one.name, one.waiting].append((place, one))
+    for place, one in cancels:
+        groups[one.name, one.waiting].append((place, one))
     return list(groups.values())
 
 
@@ -275,10 +277,6 @@ def _filters(cancels: Sequence[CancelJob]) -> bytes:
     ids = [one.job_id for one in cancels]
     states = {"job_state": ["PENDING"]} if cancels[0].waiting else {}
     return msgspec.json.encode({"jobs": ids, "job_name": cancels[0].name, **states})
-
-
-def _is_single(action: Action) -> TypeGuard[GetJob | UpdateJob]:
-    return isinstance(action, GetJob | UpdateJob)
 
 
 def _replaced(live: _LiveJob) -> Identity:

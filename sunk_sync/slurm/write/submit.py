@@ -227,7 +227,8 @@ class JobSubmit:
                 continue
             self._job_owners.learn(job)
             seen = await self._placed(job, now_s) if kind.at_once else None
-            outcomes[place] = Done(desired, (seen or Observed(job, now_s),))
+            told = seen or self._job_owners.as_last_read(Observed(job, now_s))
+            outcomes[place] = Done(desired, (told,))
         return outcomes
 
     async def _placed(self, job: Job, now_s: float) -> Observed | None:

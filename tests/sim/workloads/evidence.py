@@ -34,9 +34,7 @@ class Sight(Struct, frozen=True):
     what: What
     """A listing of all, a read of this job, or a read that need not be used (sibling).
 
-    The answer to a submission counts like a listing.
-
-    A sibling is a read of another task of its array, half an answer, or all records: sunk-sync
+    The last is a read of another task of its array, half an answer, or all records: sunk-sync
     reads these to learn why jobs wait.
     """
 
@@ -100,8 +98,7 @@ class Evidence:
             self._take_many(exchange, rows)
         elif tail in SUBMITS:
             made = msgspec.json.decode(answer.body).get("job_id", 0)
-            # It is told with the slowest of its batch, or by the next listing.
-            self._note(made, exchange, rows.get(made), what="listing")
+            self._note(made, exchange, rows.get(made))
         elif tail.partition("_")[0].isdecimal():
             number = int(tail.partition("_")[0])
             self._note_family(number, exchange, rows, own="job")

@@ -13,12 +13,13 @@ from sunk_sync.core.model.facts import Job, Pod, reference_of
 from sunk_sync.core.model.names import JOB_ID
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.model.volume_actions import ReserveVolume
-from sunk_sync.core.model.volumes import Volume
+from sunk_sync.core.model.volumes import Volume, VolumeClaim
 from sunk_sync.core.rules.host import gate
 from sunk_sync.core.rules.workload import bind, evict, release, stop, submit, wait
 from sunk_sync.core.tables.feasible_hosts import FeasibleHosts
 from sunk_sync.core.translate import pod_rules
 from sunk_sync.core.translate.fences import Fence
+from sunk_sync.core.translate.volume_fit import can_take
 from sunk_sync.core.views import conclusions
 from sunk_sync.core.views.parts import Placement
 from sunk_sync.core.views.workload import NO_VOLUMES, Workload
@@ -75,6 +76,11 @@ _reserve = volume_writes._reserve
 
 def _reserves_any(action: ReserveVolume, volume: Volume) -> Any:
     return _reserve(action, structs.replace(volume, claim="", claim_uid="", available=True))
+
+
+def _takes_any(index: VolumeIndex, claim: VolumeClaim) -> list[Volume]:
+    free = [structs.replace(one, claim="", available=True) for one in index.volumes.rows()]
+    return [volume for volume in free if can_take(claim, volume)]
 
 
 def _is_leaving(workload: Workload) -> bool:
@@ -202,7 +208,7 @@ BROKEN: dict[str, Broken] = {
         "a bound claim decides the host", {"bound without volume"},
     ),
     "a volume is taken from a claim (P8)": (
-        [(volume_writes, "_reserve", _reserves_any)],
+        [(VolumeIndex, "candidates", _takes_any), (volume_writes, "_reserve", _reserves_any)],
         "five pods want one local volume", {"volume taken"},
     ),
     "a Node is taken from a live job (P8)": (
