@@ -18,6 +18,7 @@ from sunk_sync.core.model.facts import (
     Observed,
     Pod,
 )
+from sunk_sync.core.model.job_identity import hosts_digest
 from sunk_sync.core.model.keys import workload_key, workload_key_of
 from sunk_sync.core.model.names import SCHEDULED_CONDITION
 from sunk_sync.core.model.pod_spec import OtherPod, PodSpec, PodTerm
@@ -333,12 +334,15 @@ def check_workload_rest(reconciler: Reconciler, world: WorkloadWorld) -> None:
 
 
 def _check_exclusions(pod: Pod, live: list[Job], reconciler: Reconciler) -> None:
-    """A waiting job excludes exactly the hosts that cannot take its Pod now (P7)."""
+    """A waiting job excludes exactly the hosts that cannot take its Pod now (P7, P32)."""
     reach = reconciler.graph.workloads.reach(workload_key_of(pod), [pod])
-    key = workload_key_of(pod)
-    told = reconciler.graph.workload(key).request.description is not None
+    workload = reconciler.graph.workload(workload_key_of(pod))
+    told = workload.request.description is not None
+    full = [one.slurm_node for one in workload.history.hosts if one.full]
+    excluded = tuple(sorted({*reach.excluded, *full}))
+    fine = ("", reach.hosts, hosts_digest(excluded, required=reach.required))
     for job in live if pod.gang is None and told and not reach.unfit else ():
-        if is_waiting(job) and job.identity.hosts not in ("", reach.hosts):
+        if is_waiting(job) and job.identity.hosts not in fine:
             raise HistoryError(f"exclusions: {job} waits, and is to exclude {reach.excluded}")
 
 

@@ -16,7 +16,7 @@ from tests.real.service import Service
 from tests.real.stage import Host, eventually
 from tests.real.tap import Tap, tapped_kubeconfig
 from tests.real.testbed import BedError
-from tests.real.workloads import Load, PodStage
+from tests.real.workloads import Load, PodStage, workload_spec
 
 STAGE_HOSTS = 16
 pytestmark = pytest.mark.real
@@ -97,6 +97,31 @@ def test_where_only_a_full_host_is_ready_few_jobs_are_made_P32_P12(
     pods.scancel(theirs)
     for load in loads:
         load.until(lambda load=load: load.node == full.name, within_s=SOON_S)
+
+
+def test_where_no_host_has_room_a_pod_waits_without_a_job_until_a_pod_leaves_P28_P32(
+    pods: PodStage, scheduler: Service
+) -> None:
+    """Slurm counts 16 CPUs, and the Nodes have 3 for Pods."""
+    hosts = pods.pool("small", 2)
+    for host in hosts:
+        pods.bed.kube.set_allocatable(host.name, cpu="3")
+    spec = {"nodeSelector": {"pool": "small"}, "containers": workload_spec(cpu="2")["containers"]}
+    first = [pods.load(**spec) for _ in hosts]
+    for load in first:
+        load.until_bound()
+    since = scheduler.mark()
+    late = pods.load(**spec)
+    full = ", ".join(sorted(host.name for host in hosts))
+    message = f"no host has room beside its other Pods; waiting for room on {full}"
+    late.until(lambda: late.message == message)
+    time.sleep(QUIET_S)
+    assert submissions(scheduler, [late], since=since) == [len(hosts)]  # one for each host
+    left_s = time.monotonic()
+    first[0].delete(now=True)
+    late.until_bound(within_s=SOON_S)
+    print(f"bound {time.monotonic() - left_s:.2f} s after a Pod was deleted")
+    assert submissions(scheduler, [late], since=since) == [len(hosts) + 1]
 
 
 @with_settings(**NO_DRAIN)

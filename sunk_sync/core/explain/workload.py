@@ -11,7 +11,7 @@ from sunk_sync.core.tables.claims import pod_key
 from sunk_sync.core.translate.job_states import is_waiting
 from sunk_sync.core.translate.pending import error_in_words, in_words
 from sunk_sync.core.translate.shortened import shortened
-from sunk_sync.core.views.conclusions import cancelled_job, refusal_ends_s
+from sunk_sync.core.views.conclusions import cancelled_job, full_hosts, refusal_ends_s
 from sunk_sync.core.views.workload import Workload
 
 REASONS_MAX = 16
@@ -138,6 +138,9 @@ def _cures_of_pods(graph: Graph, workload: Workload) -> Iterator[str]:
         yield f"Ask for less, or make a host fit: {workload.hosts.unfit}"
     if workload.hosts.not_ready:
         yield f"Make one of these Nodes ready: {shortened(workload.hosts.not_ready)}"
+    if full := full_hosts(workload):
+        where = shortened(full)
+        yield f"Free room on one of these Slurm nodes, or compare sizes with doctor: {where}"
     refused = workload.submission.refused
     if refused is not None and refusal_ends_s(workload.submission, workload.request) is not None:
         yield _capital(error_in_words(refused.number or 0, refused.text).advice)

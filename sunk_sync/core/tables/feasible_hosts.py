@@ -221,6 +221,14 @@ class FeasibleHosts:
             node = _unlocked(node)
         return why_unfit(spec, node, taken=_summed((*self._occupied(claim), others)))
 
+    def could_take_alone(self, spec: PodSpec, claim: Claim) -> bool:
+        """Return whether the Node of this claim could take such a Pod if no other stood there."""
+        assert claim.node is not None
+        node = claim.node.row
+        if self._locks:
+            node = _unlocked(node)
+        return node.ready == "True" and not why_unfit(spec, node, taken=())
+
     def _occupied(self, claim: Claim) -> tuple[Amounts, ...]:
         """Return resources that others use; a count of all Pods includes the slurmd Pod."""
         taken = self._taken.get(claim.node.row.name) if claim.node is not None else None

@@ -9,7 +9,7 @@ from sunk_sync.core.model.facts import Job, Pod
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import hosts_digest
 from sunk_sync.core.model.placeholder import QUEUED
-from sunk_sync.core.views.parts import Placement, SubmissionHistory
+from sunk_sync.core.views.parts import GivenUp, Placement, SubmissionHistory
 from sunk_sync.core.views.workload import (
     AbsentPods,
     CandidateHosts,
@@ -75,16 +75,19 @@ def exclusions(workload: Workload, *, now: float) -> tuple[tuple[str, ...], str]
     The second value is their digest; empty: the hosts that can take the Pods are not known.
 
     The latter are allowed again if no other host is left, by our tables or by Slurm's refusal.
+    First those that have room: on a full host a job would start in vain.
     """
     hosts, refused = workload.hosts, workload.submission.refused
     if refused is not None and refused.kind in QUEUED:
         return hosts.excluded, hosts.digest
-    recent = [name for name, since_s in workload.history.hosts if now < since_s + TRIED_AGAIN_S]
-    given_up = [name for name in recent if name not in hosts.required]
-    if not given_up or set(hosts.fit).issubset(recent):
-        return hosts.excluded, hosts.digest
-    excluded = tuple(sorted({*hosts.excluded, *given_up}))
-    return excluded, hosts_digest(excluded, required=hosts.required)
+    avoided = [one for one in workload.history.hosts if _is_avoided(one, now)]
+    for given_up in (avoided, [one for one in avoided if one.full]):
+        names = {one.slurm_node for one in given_up}
+        others = names.difference(hosts.required)
+        if others and not names.issuperset(hosts.fit):
+            excluded = tuple(sorted({*hosts.excluded, *others}))
+            return excluded, hosts_digest(excluded, required=hosts.required)
+    return hosts.excluded, hosts.digest
 
 
 def pinned(description: JobDescription, required: Sequence[str]) -> JobDescription:
@@ -97,17 +100,45 @@ def pinned(description: JobDescription, required: Sequence[str]) -> JobDescripti
 
 def tried_again_s(history: SubmissionHistory, now: float) -> float | None:
     """Return when sunk-sync may use the next such host again; None: it avoids none (P32)."""
-    times = [since_s + TRIED_AGAIN_S for _, since_s in history.hosts]
+    times = [one.since_s + TRIED_AGAIN_S for one in history.hosts if not one.full]
     return min([time for time in times if now < time], default=None)
 
 
-def waited_for(hosts: CandidateHosts) -> str:
+def _is_avoided(given_up: GivenUp, now: float) -> bool:
+    return given_up.full or now < given_up.since_s + TRIED_AGAIN_S
+
+
+def full_hosts(workload: Workload) -> Sequence[str]:
+    """Return hosts without room beside other Pods, if too few others are left; else empty (P28).
+
+    Slurm does not know it: it would start a job there in vain.
+    """
+    description, fit = workload.request.description, workload.hosts.fit
+    full = {one.slurm_node for one in workload.history.hosts if one.full}
+    if description is None or full.isdisjoint(fit):
+        return ()
+    left = [name for name in fit if name not in full]
+    return sorted(full.intersection(fit)) if len(left) < description.slurm_nodes else ()
+
+
+def host_waited_for(workload: Workload) -> str:
+    """Return what a workload without a job waits for before it gets one, or empty (P32)."""
+    hosts = workload.hosts
+    if hosts.not_ready:
+        return _readiness_waited_for(hosts)
+    if full := full_hosts(workload):
+        return f"no host has room beside its other Pods; waiting for room on {_some_of(full)}"
+    return "" if hosts.in_turn else OUT_OF_TURN
+
+
+def _readiness_waited_for(hosts: CandidateHosts) -> str:
     """Name the Nodes that the workload waits for (P32), in bounded length."""
-    named_nodes = ", ".join(hosts.not_ready[:NODES_NAMED])
-    more = len(hosts.not_ready) - NODES_NAMED
-    return f"no host is ready; waiting for Node {named_nodes}" + (
-        f" and {more} more" if more > 0 else ""
-    )
+    return f"no host is ready; waiting for Node {_some_of(hosts.not_ready)}"
+
+
+def _some_of(names: Sequence[str]) -> str:
+    more = len(names) - NODES_NAMED
+    return ", ".join(names[:NODES_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def is_open(submission: Submission, configuration: Configuration) -> bool:

@@ -139,6 +139,15 @@ class Reach(Struct, frozen=True, gc=False):
     """Slurm nodes that the job of a gang must get: only there a member has its volumes."""
 
 
+class GivenUp(Struct, frozen=True, gc=False):
+    """A Slurm node where sunk-sync gave up a job of a workload (P32)."""
+
+    slurm_node: str
+    since_s: float
+    full: bool = False
+    """It was for room: until other Pods leave the Node, such a Pod has no room there (P28)."""
+
+
 class SubmissionHistory(Struct, frozen=True, gc=False):
     """Submissions of one workload, in monotonic seconds (P32)."""
 
@@ -148,8 +157,8 @@ class SubmissionHistory(Struct, frozen=True, gc=False):
     """Number of jobs in a row that sunk-sync gave up."""
     given_up_s: float = -math.inf
     """When the last of them ended."""
-    hosts: tuple[tuple[str, float], ...] = ()
-    """Slurm nodes of such jobs, and when sunk-sync gave up each."""
+    hosts: tuple[GivenUp, ...] = ()
+    """Slurm nodes of such jobs; those with room by now are left out."""
 
 
 NO_HISTORY = SubmissionHistory()

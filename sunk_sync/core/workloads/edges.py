@@ -132,6 +132,7 @@ class WorkloadEdges:
         rows = [row for row in (before, after) if row is not None]
         sharing = self._volumes.jobs_changed(rows)
         keys = self._job_changed(before, after, now=now) | self._placed_again(sharing)
+        keys |= self._all.avoiding(name for row in rows for name in row.slurm_nodes)
         return keys.union(map(workload_key, sharing), *map(self._awaited, rows))
 
     def _job_changed(self, before: Job | None, after: Job | None, *, now: float) -> set[Key]:
@@ -319,11 +320,9 @@ class WorkloadEdges:
 
     def _keys_waiting_for(self, node_name: str) -> set[Key]:
         """Return workloads that wait until a host is ready, or gave up a job on this one."""
-        hosts = self._hosts.claims.hosts_on_node(node_name)
-        given_up_at = self._memory.submissions.given_up_at
-        keys = {key for name in hosts for key in given_up_at.get(name, ())}
-        waiting = self._lists.unplaced.keys() if self._feasible_hosts.readiness_changed() else ()
-        return set(map(workload_key, keys.union(waiting)))
+        keys = self._all.avoiding(self._hosts.claims.hosts_on_node(node_name))
+        waiting = self._lists.unplaced if self._feasible_hosts.readiness_changed() else ()
+        return keys.union(map(workload_key, waiting))
 
     def _keys_of_terminating_on(self, node_name: str) -> set[Key]:
         there = self._index.pods_on_node.get(node_name, {}).items()
@@ -375,7 +374,8 @@ class WorkloadEdges:
 
     def _behind(self, job: Job) -> set[Key]:
         """The job, or a Pod of it, changed: return workloads whose room depends on it (P28)."""
-        return {key for one in self._index.behind(job) for key in self._keys_named(one)}
+        behind = {key for one in self._index.behind(job) for key in self._keys_named(one)}
+        return behind | self._all.avoiding(job.slurm_nodes)
 
     def _touch_beside(self, uids: Iterable[str]) -> set[Key]:
         """Return hosts where these Pods run, and workloads that are about to start there (P18)."""
@@ -399,8 +399,9 @@ class WorkloadEdges:
         return {*hosts, workload_key(own)} if own is not None else set(hosts)
 
     def keys_at(self, slurm_node: str) -> set[Key]:
-        """Return workloads about to start on this Slurm node: only they read its residents."""
-        return set(map(workload_key, self._index.moving_in(slurm_node)))
+        """Return workloads that read its residents: about to start there, or had no room there."""
+        moving_in = set(map(workload_key, self._index.moving_in(slurm_node)))
+        return moving_in | self._all.avoiding((slurm_node,))
 
     def _placed_again(self, workloads: Iterable[str]) -> set[Key]:
         """Pods took or left a place: return the workloads that may not stand beside them (P8)."""

@@ -121,7 +121,7 @@ class WorkloadIndex:
     def ahead_of(self, job_id: str, slurm_node: str) -> list[str]:
         """Return jobs that arrived at this host before the job, and still arrive."""
         jobs = self.arrivals.get(slurm_node, NO_JOBS)
-        if len(jobs) < 2:
+        if jobs <= {job_id}:
             return []
         number = self.arrived.get(job_id, math.inf)
         return sorted(one for one in jobs if self.arrived[one] < number)

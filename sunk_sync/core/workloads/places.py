@@ -26,7 +26,7 @@ class Place(Struct, frozen=True, gc=False):
     `stands` is bound, `arrives` has a job that holds hosts, `pending` has a job without hosts. The
     others have no job: `waiting` in the order of creation, or `aside`, because it may not get a job
     for a while: Slurm refused one, one ended by itself, a user cancelled one, sunk-sync gave two
-    up, its gang is not complete, or it is `alone`.
+    up, or one for want of room, its gang is not complete, or it is `alone`.
     """
 
     uid: str
@@ -121,7 +121,9 @@ class Places:
 
     def _is_aside(self, key: str, pod: Pod) -> bool:
         history = self._memory.submissions.of.get(key)
-        given_up = history is not None and history.given_up > 1
+        given_up = history is not None and (
+            history.given_up > 1 or any(one.full for one in history.hosts)
+        )
         refused = self._memory.is_refused(key) or bool(pod.cancelled)
         return given_up or refused or pod.gang is not None
 

@@ -25,7 +25,7 @@ from sunk_sync.core.translate.job_states import (
 )
 from sunk_sync.core.translate.node_fit import summed
 from sunk_sync.core.views.conclusions import free_placements
-from sunk_sync.core.views.parts import NO_HISTORY, Placement, Stuck, SubmissionHistory
+from sunk_sync.core.views.parts import NO_HISTORY, GivenUp, Placement, Stuck, SubmissionHistory
 from sunk_sync.core.views.workload import (
     NO_ABSENT_PODS,
     NO_BINDING,
@@ -103,7 +103,7 @@ class WorkloadSnapshots:
             locations=self._locations(job, members.bound) if members.bound else NO_LOCATIONS,
             hosts=self._hosts_for(key, job, members, request),
             submission=self._submission(key, workload),
-            history=self._history(key) if unplaced else NO_HISTORY,
+            history=self._history(key, members.unbound) if unplaced else NO_HISTORY,
             calls=self._calls_of(ids, job),
             volumes=self._volume_needs(members, live_job, chosen),
             stuck=self._stuck(members.bound),
@@ -288,17 +288,36 @@ class WorkloadSnapshots:
         """
         return self._lists.is_crowded() and not self._neighbours.takes_turns(key)
 
-    def _history(self, key: str) -> SubmissionHistory:
-        """Return earlier submissions; a host that is ready again ends the back-off (P32)."""
-        known = self._memory.submissions.of.get(key, NO_HISTORY)
-        unready = tuple([one for one in known.hosts if not self._is_ready_again(*one)])
-        if len(unready) == len(known.hosts):
-            return known
-        return SubmissionHistory(sent_s=known.sent_s, hosts=unready)
+    def _history(self, key: str, unbound: Sequence[Pod]) -> SubmissionHistory:
+        """Return earlier submissions (P32).
 
-    def _is_ready_again(self, slurm_node: str, given_up_s: float) -> bool:
-        entry = self._hosts.claims.claim_of(slurm_node).node
-        return entry is not None and entry.row.ready == "True" and entry.since_s > given_up_s
+        A host that is ready again ends the back-off. One that has room again is not avoided.
+        """
+        known = self._memory.submissions.of.get(key, NO_HISTORY)
+        if not known.hosts:
+            return known
+        unready = [one for one in known.hosts if not self._is_ready_again(one)]
+        avoided = tuple([one for one in unready if not self._has_room(key, one, unbound)])
+        if len(unready) < len(known.hosts):
+            return SubmissionHistory(sent_s=known.sent_s, hosts=avoided)
+        return known if len(avoided) == len(unready) else replace(known, hosts=avoided)
+
+    def _is_ready_again(self, given_up: GivenUp) -> bool:
+        entry = self._hosts.claims.claim_of(given_up.slurm_node).node
+        return entry is not None and entry.row.ready == "True" and entry.since_s > given_up.since_s
+
+    def _has_room(self, key: str, given_up: GivenUp, unbound: Sequence[Pod]) -> bool:
+        """Whether these Pods fit again beside those that stand there, or are about to (P28)."""
+        name = given_up.slurm_node
+        claim = self._hosts.claims.claim_of(name)
+        if not given_up.full or claim.node is None:
+            return False
+        node_name = claim.node.row.name
+        residents = self._residents.on(node_name, slurm_node=name, but=key)
+        coming = self._residents.coming(node_name, name, own=(key, ""))
+        others = summed((residents.taken, coming))
+        specs = kinds_of(unbound)
+        return not any(self._feasible_hosts.unfit(spec, claim, others=others) for spec in specs)
 
     def _choose(self, live: Sequence[Entry[Job]], known: Mapping[str, Pod]) -> Entry[Job] | None:
         """Return the live job that counts: of the bound Pod, else running, else the first (P29)."""
@@ -367,6 +386,9 @@ class WorkloadSnapshots:
         coming = self._residents.coming(node.name, slurm_node, own=own)
         others = summed((residents.taken, coming)) if coming else residents.taken
         unfit = [self._feasible_hosts.unfit(spec, claim, others=others) for spec in specs]
+        hosts = self._feasible_hosts
+        if any(unfit) and all(hosts.could_take_alone(spec, claim) for spec in specs):
+            self._memory.submissions.full[own[0]].add(slurm_node)
         why = next(filter(None, unfit), "") or why_stopped(fences, node)
         return Placement(slurm_node, node, why, False, residents.unconfirmed)  # noqa: FBT003
 

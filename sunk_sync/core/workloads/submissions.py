@@ -10,7 +10,7 @@ from collections.abc import Collection
 from msgspec.structs import replace
 
 from sunk_sync.core.model.timing import A_MINUTE_MAX
-from sunk_sync.core.views.parts import NO_HISTORY, SubmissionHistory
+from sunk_sync.core.views.parts import NO_HISTORY, GivenUp, SubmissionHistory
 
 HOSTS_MAX = 64
 FORGOTTEN_S = 600.0
@@ -22,6 +22,8 @@ class SubmissionLog:
         self.of: dict[str, SubmissionHistory] = {}
         self.given_up_at: defaultdict[str, set[str]] = defaultdict(set)
         """Slurm node → workloads that gave up a job there."""
+        self.full: defaultdict[str, set[str]] = defaultdict(set)
+        """Workload → hosts of its live job where other Pods leave it no room."""
 
     def note_sent(self, key: str, *, now: float) -> None:
         known = self.of.get(key, NO_HISTORY)
@@ -31,16 +33,20 @@ class SubmissionLog:
         """sunk-sync ended a job that another one replaces."""
         known = self.of.get(key, NO_HISTORY)
         lately = now - known.given_up_s < FORGOTTEN_S
-        hosts = {**dict(known.hosts), **dict.fromkeys(slurm_nodes, now)}
-        newest = tuple(sorted(hosts.items(), key=lambda one: one[1])[-HOSTS_MAX:])
+        full = self.full.pop(key, ())
+        new = [GivenUp(name, now, name in full) for name in sorted(slurm_nodes)]
+        old = [one for one in known.hosts if one.slurm_node not in slurm_nodes]
+        newest = (*old, *new)[-HOSTS_MAX:]
         self.of[key] = replace(
             known, given_up=known.given_up + 1 if lately else 1, given_up_s=now, hosts=newest
         )
-        for name, _ in newest:
-            self.given_up_at[name].add(key)
+        for one in newest:
+            self.given_up_at[one.slurm_node].add(key)
 
     def forget(self, key: str) -> None:
-        for name, _ in self.of.pop(key, NO_HISTORY).hosts:
-            self.given_up_at[name].discard(key)
-            if not self.given_up_at[name]:
-                del self.given_up_at[name]
+        self.full.pop(key, None)
+        for one in self.of.pop(key, NO_HISTORY).hosts:
+            there = self.given_up_at[one.slurm_node]
+            there.discard(key)
+            if not there:
+                del self.given_up_at[one.slurm_node]

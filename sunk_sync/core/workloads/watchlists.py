@@ -1,5 +1,7 @@
 """Workloads and jobs that read more than their own rows, by the change that concerns them."""
 
+from collections.abc import Iterable
+
 from sunk_sync.core.model.facts import Job
 from sunk_sync.core.translate.job_states import is_waiting, number_of
 
@@ -29,6 +31,10 @@ class Watchlists:
     def is_crowded(self) -> bool:
         """Whether so many workloads wait that sunk-sync tries no immediate allocation (P11a)."""
         return len(self.unplaced) > FEW or bool(self.waiting)
+
+    def that_want_host(self, keys: Iterable[str]) -> list[str]:
+        """Return those that have no job, or a waiting one that avoids hosts."""
+        return [key for key in keys if key in self.unplaced or key in self.following]
 
     def note_job(self, before: Job | None, after: Job | None) -> None:
         """A job began or ceased to wait."""

@@ -1,12 +1,13 @@
 """The state of workloads: index, memory, watchlists and hosts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import BindTried, Job, Pod, Source
+from sunk_sync.core.model.keys import Key, workload_key
 from sunk_sync.core.model.user_policy import (
     NO_DEFAULTS,
     NamespaceDefaults,
@@ -198,6 +199,14 @@ class Workloads:
             if uid in self.index.key_of_uid and not self.index.node_of(uid)
             for name in job.slurm_nodes
         ]
+
+    def avoiding(self, slurm_nodes: Iterable[str]) -> set[Key]:
+        """Return workloads that may avoid one of these Slurm nodes (P32)."""
+        given_up_at = self.memory.submissions.given_up_at
+        if not given_up_at:
+            return set()
+        keys = {key for name in slurm_nodes for key in given_up_at.get(name, ())}
+        return set(map(workload_key, self.lists.that_want_host(keys)))
 
     def orphaned(self) -> Sequence[str]:
         return tuple(self.lists.orphaned)

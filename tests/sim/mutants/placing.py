@@ -99,7 +99,7 @@ MUTANTS = (
     ),
     _mutant(
         "a host that a gang needs is avoided", "core/views/conclusions.py",
-        "if name not in hosts.required]", "]",
+        "others = names.difference(hosts.required)", "others = names",
         "Slurm refused the job, because it required and excluded one node.",
     ),
     _mutant(
@@ -122,9 +122,23 @@ MUTANTS = (
     ),
     _mutant(
         "a Pod that comes no more keeps its room", "core/workloads/edges.py",
-        "        return {key for one in self._index.behind(job) for key in self._keys_named(one)}",
-        "        return set()",
+        "        return behind | self._all.avoiding(job.slurm_nodes)", "        return set()",
         "While sunk-sync was paused, a Pod said for minutes that a node is full, and it was not.",
+    ),
+    _mutant(
+        "a full host is avoided when it has room again", "core/workloads/snapshot.py",
+        "        if not given_up.full or claim.node is None:", "        if True:",
+        "A Pod waited for five minutes beside a free host.",
+    ),
+    _mutant(
+        "a Pod that is resized calls nobody back", "core/workloads/edges.py",
+        "        return moving_in | self._all.avoiding((slurm_node,))", "        return moving_in",
+        "Another Pod was resized to less, and the audit found the room a minute later.",
+    ),
+    _mutant(
+        "a job is tried where no host has room", "core/views/conclusions.py",
+        "    if description is None or full.isdisjoint(fit):", "    if True:",
+        "Slurm started one job after the other in vain, and the host stood idle meanwhile.",
     ),
     _mutant(
         "a job that is marked as replaced loses its turn", "core/workloads/index.py",

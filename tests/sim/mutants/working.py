@@ -246,8 +246,8 @@ MUTANTS = (
     ),
     _mutant(
         "hosts that cannot take a Pod are not excluded", STATE,
-        "issubset(recent):\n        return hosts.excluded,",
-        "issubset(recent):\n        return (),",
+        "    return hosts.excluded, hosts.digest\n\n\ndef pinned",
+        "    return (), hosts.digest\n\n\ndef pinned",
         "The job started on a host with a taint, was replaced, and started there again.",
     ),
     _mutant(

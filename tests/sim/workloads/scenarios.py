@@ -337,6 +337,9 @@ SCENARIOS: Mapping[str, Scenario] = {
     "two pods where a Node has room for one": story(
         "P28", (1, narrow(15)), (1, pods("a", "b", cpus=8))
     ),
+    "a pod waits for room on full hosts": story(
+        "P28 P32", (1, narrow(15)), (1, pods("a", "b", "c", "d", cpus=8)), (60, delete("a"))
+    ),
     "two pods get volumes where a Node has room for one": story(
         "P28 P8",
         (1, storage(provision_s="3")),

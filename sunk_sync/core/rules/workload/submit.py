@@ -13,16 +13,15 @@ from sunk_sync.core.model.timing import A_MINUTE_MAX
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.job_states import AGAIN
 from sunk_sync.core.views.conclusions import (
-    OUT_OF_TURN,
     REFUSED_AGAIN_S,
     cancelled_job,
     exclusions,
+    host_waited_for,
     is_open,
     named,
     pinned,
     refusal_ends_s,
     tried_again_s,
-    waited_for,
 )
 from sunk_sync.core.views.parts import SubmissionHistory
 from sunk_sync.core.views.workload import EndedJobs, Workload
@@ -70,10 +69,8 @@ def _prevented(workload: Workload, configuration: Configuration) -> Ruling | Non
         return Ruling(because=f"waits: {workload.volumes.waits}")
     if hosts.unfit:
         return Ruling(because=f"no host can take it: {hosts.unfit}")
-    if hosts.not_ready:
-        return Ruling(because=waited_for(hosts))
-    if not hosts.in_turn:
-        return Ruling(because=OUT_OF_TURN)
+    if waits := host_waited_for(workload):
+        return Ruling(because=waits)
     cancelled = cancelled_job(members, workload.ended)
     if cancelled and not configuration.resubmit_cancelled:
         return Ruling(because=f"job {cancelled} was cancelled in Slurm: no new one")

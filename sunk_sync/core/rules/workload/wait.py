@@ -33,12 +33,11 @@ from sunk_sync.core.translate.job_spec import static_cpu_warning
 from sunk_sync.core.translate.job_states import is_running, is_waiting
 from sunk_sync.core.translate.pending import error_in_words, waiting_message
 from sunk_sync.core.views.conclusions import (
-    OUT_OF_TURN,
     cancelled_id,
     cancelled_job,
+    host_waited_for,
     mark_of,
     refusal_ends_s,
-    waited_for,
     was_cancelled,
 )
 from sunk_sync.core.views.workload import LiveJob, Members, Workload
@@ -113,10 +112,8 @@ def _notice(workload: Workload, configuration: Configuration) -> Notice | None:
         return Notice(workload.volumes.waits, EVENT_UNSCHEDULABLE)
     if hosts.unfit:
         return Notice(hosts.unfit, EVENT_UNSCHEDULABLE)
-    if hosts.not_ready:
-        return Notice(waited_for(hosts), EVENT_UNSCHEDULABLE)
-    if not hosts.in_turn:
-        return Notice(OUT_OF_TURN, EVENT_UNSCHEDULABLE)
+    if waits := host_waited_for(workload):
+        return Notice(waits, EVENT_UNSCHEDULABLE)
     return _of_slurm(workload, configuration)
 
 
