@@ -75,6 +75,7 @@ def _of_job(job: Job, workload: Workload) -> str:
     live = workload.live
     counts = live is not None and live.job is job
     waits = is_waiting(job)
+    called = counts and live is not None and job.script and live.started
     return sentence(
         "+".join(sorted(job.state)),
         f"on {shortened(job.slurm_nodes)}" if job.slurm_nodes else "",
@@ -82,7 +83,7 @@ def _of_job(job: Job, workload: Workload) -> str:
         f"about {live.ahead} Pods of sunk-sync wait longer"
         if waits and counts and live and live.ahead
         else "",
-        "its script reported its start" if job.started else "",
+        "its script reported its start" if job.started or called else "",
         "being preempted" if job.preempted_at else "",
         "it was requeued" if job.requeued else "",
         "a further job, which must end" if live is not None and job in live.others else "",
