@@ -18,7 +18,7 @@ from tests.real.tap import Tap, tapped_kubeconfig
 from tests.real.testbed import BedError
 from tests.real.workloads import Load, PodStage, workload_spec
 
-STAGE_HOSTS = 16
+STAGE_HOSTS = 18
 pytestmark = pytest.mark.real
 
 MINUTE_S = 60.0
