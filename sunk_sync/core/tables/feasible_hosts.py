@@ -214,20 +214,20 @@ class FeasibleHosts:
     def unfit(self, spec: PodSpec, claim: Claim, *, others: Amounts) -> str:
         """Return why the Node of this claim cannot take such a Pod beside others; empty: it can."""
         assert claim.node is not None
-        node = claim.node.row
+        node = self._offered(claim.node.row)
         if node.ready != "True":
             return f"Node {node.name} is not ready"
-        if self._locks:
-            node = _unlocked(node)
         return why_unfit(spec, node, taken=_summed((*self._occupied(claim), others)))
 
     def could_take_alone(self, spec: PodSpec, claim: Claim) -> bool:
         """Return whether the Node of this claim could take such a Pod if no other stood there."""
         assert claim.node is not None
-        node = claim.node.row
-        if self._locks:
-            node = _unlocked(node)
+        node = self._offered(claim.node.row)
         return node.ready == "True" and not why_unfit(spec, node, taken=())
+
+    def _offered(self, node: Node) -> Node:
+        """Return the Node without the taint of our own lock."""
+        return _unlocked(node) if self._locks else node
 
     def _occupied(self, claim: Claim) -> tuple[Amounts, ...]:
         """Return resources that others use; a count of all Pods includes the slurmd Pod."""
@@ -272,7 +272,7 @@ class FeasibleHosts:
         claim = self._claims.claim_of(slurm_node)
         if claim.node is None:
             return NO_NODE
-        node = _unlocked(claim.node.row) if self._locks else claim.node.row
+        node = self._offered(claim.node.row)
         return demand.reasons(_lasting(node), _summed(self._occupied(claim)))
 
 

@@ -23,9 +23,16 @@ from sunk_sync.core.translate.job_states import (
     newest,
     number_of,
 )
-from sunk_sync.core.translate.node_fit import summed
+from sunk_sync.core.translate.node_fit import Amounts, summed
 from sunk_sync.core.views.conclusions import free_placements
-from sunk_sync.core.views.parts import NO_HISTORY, GivenUp, Placement, Stuck, SubmissionHistory
+from sunk_sync.core.views.parts import (
+    NO_HISTORY,
+    GivenUp,
+    Placement,
+    Residents,
+    Stuck,
+    SubmissionHistory,
+)
 from sunk_sync.core.views.workload import (
     NO_ABSENT_PODS,
     NO_BINDING,
@@ -312,12 +319,18 @@ class WorkloadSnapshots:
         claim = self._hosts.claims.claim_of(name)
         if not given_up.full or claim.node is None:
             return False
-        node_name = claim.node.row.name
-        residents = self._residents.on(node_name, slurm_node=name, but=key)
-        coming = self._residents.coming(node_name, name, own=(key, ""))
-        others = summed((residents.taken, coming))
+        _, others = self._beside(claim.node.row.name, name, own=(key, ""))
         specs = kinds_of(unbound)
         return not any(self._feasible_hosts.unfit(spec, claim, others=others) for spec in specs)
+
+    def _beside(
+        self, node_name: str, slurm_node: str, *, own: tuple[str, str]
+    ) -> tuple[Residents, Amounts]:
+        """Return who else stands there, and what they and those ahead of this job take (P28)."""
+        residents = self._residents.on(node_name, slurm_node=slurm_node, but=own[0])
+        coming = self._residents.coming(node_name, slurm_node, own=own)
+        taken = residents.taken
+        return residents, summed((taken, coming)) if coming else taken
 
     def _choose(self, live: Sequence[Entry[Job]], known: Mapping[str, Pod]) -> Entry[Job] | None:
         """Return the live job that counts: of the bound Pod, else running, else the first (P29)."""
@@ -382,11 +395,9 @@ class WorkloadSnapshots:
         if node is None or claim.rivals or not self._hosts.claims.owns_node(slurm_node, claim):
             why = "Kubernetes knows no one Node for it"
             return Placement(slurm_node, None, why, not self._hosts.nodes.live)
-        residents = self._residents.on(node.name, slurm_node=slurm_node, but=own[0])
-        coming = self._residents.coming(node.name, slurm_node, own=own)
-        others = summed((residents.taken, coming)) if coming else residents.taken
-        unfit = [self._feasible_hosts.unfit(spec, claim, others=others) for spec in specs]
         hosts = self._feasible_hosts
+        residents, others = self._beside(node.name, slurm_node, own=own)
+        unfit = [hosts.unfit(spec, claim, others=others) for spec in specs]
         if any(unfit) and all(hosts.could_take_alone(spec, claim) for spec in specs):
             self._memory.submissions.full[own[0]].add(slurm_node)
         why = next(filter(None, unfit), "") or why_stopped(fences, node)

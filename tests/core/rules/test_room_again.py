@@ -1,4 +1,7 @@
-"""P32: a host where a job was given up for want of room is avoided until there is room again."""
+"""P32: a host where a job was given up for want of room is avoided until there is room again.
+
+Slurm counts more room than the Nodes have, so it gives full hosts to the Pod.
+"""
 
 from typing import Any
 
@@ -8,6 +11,7 @@ from msgspec.structs import replace
 from sunk_sync.core.model.actions import CancelJob, SetScheduled, UpdateJob
 from sunk_sync.core.model.facts import OTHER_PODS, Pod, Row, Taken
 from sunk_sync.core.model.pod_spec import PodSpec
+from tests.core.rules.test_room_beside_others import BIG, FULL, WANTED
 from tests.kit.build import (
     GIB,
     OFFER,
@@ -25,11 +29,7 @@ from tests.kit.build import (
     two_hosts,
 )
 
-BIG = PodSpec(requests=(("cpu", 6000), ("memory", GIB)), grace_s=5)
-FULL = PodSpec(requests=(("cpu", 15_000), ("memory", GIB)), grace_s=5)
 LITTLE = PodSpec(requests=(("cpu", 1000), ("memory", GIB)), grace_s=5)
-WANTED = pod(spec=BIG)
-"""It needs 6 of the 16 CPUs of a Node. Slurm counts more than that, so it gives it full hosts."""
 LARGE = (("cpu", 64_000), ("memory", 64 * GIB), ("pods", 110))
 LATER_S = 1000.0
 
