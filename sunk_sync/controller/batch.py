@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from sunk_sync.controller.slots import Slot
 from sunk_sync.controller.wake import wait_at_most
+from sunk_sync.core.model.keys import Key
 from sunk_sync.core.model.outcomes import Outcome
 
 TOGETHER_S: Final = 0.05
@@ -17,7 +18,7 @@ TOGETHER_S: Final = 0.05
 class Cause(Struct, frozen=True):
     """Why a write was sent. Its slot may have another cause when it is answered."""
 
-    key: tuple[str, str]
+    key: Key
     because: str
     desired_at_s: float
 

@@ -7,10 +7,11 @@ from sunk_sync.core.model.actions import (
     Bind,
     SubmitJob,
 )
+from sunk_sync.core.model.keys import Key
 from sunk_sync.core.model.lock_actions import AnswerLock
 from sunk_sync.core.model.node_set_actions import Condemn, CreatePod, DeletePod
 
-Choice = tuple[tuple[str, str], type[Action]]
+Choice = tuple[Key, type[Action]]
 """A NodeSet, and a kind of write that chooses among its Pods."""
 
 
@@ -19,7 +20,7 @@ class MutualExclusion:
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
-        self._submits: dict[tuple[str, str], Slot] = {}
+        self._submits: dict[Key, Slot] = {}
         """Key → the last submission for it."""
         self._binds: dict[str, list[Slot]] = {}
         """Slurm node → the bindings to it that are in flight or in doubt."""

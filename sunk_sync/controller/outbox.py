@@ -26,6 +26,7 @@ from sunk_sync.core.model.actions import (
     traits_of,
 )
 from sunk_sync.core.model.facts import Attempt, BindTried
+from sunk_sync.core.model.keys import Key
 from sunk_sync.core.model.outcomes import Outcome, Push, Unsure
 from sunk_sync.core.model.traits import Queue, Target
 
@@ -84,7 +85,7 @@ class Outbox:
         self._slots = Slots()
         self._mutual_exclusion = MutualExclusion(self._slots)
         self._pacing = Pacing()
-        self._targets: dict[tuple[str, str], tuple[Target, ...]] = {}
+        self._targets: dict[Key, tuple[Target, ...]] = {}
         """The targets of the desired writes of each key."""
         self.in_flight = 0
         self._answered = asyncio.Event()
@@ -110,7 +111,7 @@ class Outbox:
         for work_queue in self.work_queues:
             work_queue.gather(on=on)
 
-    def want(self, key: tuple[str, str], wants: Sequence[Action], *, because: str) -> None:
+    def want(self, key: Key, wants: Sequence[Action], *, because: str) -> None:
         """Replace the desired writes of the key by these."""
         before = self._targets.get(key, ())
         if not wants and not before:
@@ -127,7 +128,7 @@ class Outbox:
         else:
             del self._targets[key]
 
-    def states_of(self, key: tuple[str, str]) -> Sequence[WriteState]:
+    def states_of(self, key: Key) -> Sequence[WriteState]:
         """Return the desired writes of the key, each with how far it is."""
         slots = [self._slots.get(target) for target in self._targets.get(key, ())]
         now = self.clock()
@@ -146,7 +147,7 @@ class Outbox:
         desired = None if slot is None else slot.desired
         return isinstance(desired, SubmitJob) and desired.identity.digest == action.identity.digest
 
-    def facts_changed(self, key: tuple[str, str]) -> None:
+    def facts_changed(self, key: Key) -> None:
         """A fact of this key changed: an answered write may be sent again."""
         for target in self._targets.get(key, ()):
             slot = self._slots.get(target)
@@ -157,9 +158,7 @@ class Outbox:
             if not isinstance(slot.in_flight, RecordEvent | Relist):
                 slot.facts_changed = True
 
-    def _set(
-        self, target: Target, action: Action, *, key: tuple[str, str], because: str, now: float
-    ) -> None:
+    def _set(self, target: Target, action: Action, *, key: Key, because: str, now: float) -> None:
         slot = self._slots.of(target)
         slot.key, slot.because = key, because
         self._mutual_exclusion.arrange(slot, action, now=now)
@@ -170,7 +169,7 @@ class Outbox:
         if slot.open() and (changed or not slot.queued):
             self._work_queue(action).add(slot, now=now)
 
-    def _drop(self, target: Target, *, key: tuple[str, str], now: float) -> None:
+    def _drop(self, target: Target, *, key: Key, now: float) -> None:
         """End the key's desired write of a target, unless another key took the target over.
 
         A later sweep removes the slot.

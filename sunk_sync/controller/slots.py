@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from sunk_sync.core.model.actions import Action
+from sunk_sync.core.model.keys import CLUSTER, Key
 from sunk_sync.core.model.traits import Target
 
 BEHIND_S = 0.05
@@ -15,7 +16,7 @@ SWEEP_STEP = 1000
 
 
 class Slot(Struct, gc=False, eq=False):
-    key: tuple[str, str] = ("", "")
+    key: Key = CLUSTER
     because: str = ""
     desired: Action | None = None
     desired_at_s: float = 0.0

@@ -20,7 +20,7 @@ from sunk_sync.core.model.keys import Key
 from sunk_sync.core.model.names import MANAGER_RETIRE
 from sunk_sync.core.model.node_set_actions import Condemn, CreatePod, RemakePod
 from sunk_sync.core.model.restraint import Holding
-from sunk_sync.core.model.verdict import Kept, Screened, Verdict
+from sunk_sync.core.model.verdict import DRY_RUN, Kept, Screened, Verdict
 from sunk_sync.core.tables.claims import pod_key
 
 NONE_HELD = Holding(0, 0.0)
@@ -352,7 +352,7 @@ def _why_not_yet(graph: Graph) -> str:
     unlisted = (*graph.sources.unlisted, *graph.sources.workloads_unlisted)
     if unlisted:
         return f"not listed yet: {', '.join(unlisted)}"
-    return "dry run" if graph.configuration.dry_run else ""
+    return DRY_RUN if graph.configuration.dry_run else ""
 
 
 def _rests_on_absence(wants: tuple[Action, ...]) -> bool:
@@ -407,5 +407,5 @@ def _why_not(graph: Graph, action: Action) -> str:
     if isinstance(action, ON_NODE_SETS) and not graph.sources.node_sets_live:
         return "cannot be read now: NodeSets and their Pods"
     if graph.configuration.dry_run:
-        return "dry run"
+        return DRY_RUN
     return "" if _goes_on(action) else graph.paused

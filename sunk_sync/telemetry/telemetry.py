@@ -15,6 +15,7 @@ from sunk_sync.core.model.actions import Action, target_of
 from sunk_sync.core.model.facts import SOURCES, News, Source
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.model.traits import Target
+from sunk_sync.core.model.verdict import DRY_RUN
 from sunk_sync.telemetry.action_words import authority_of, fields_of, name_of
 from sunk_sync.telemetry.alarms import AlarmGauges
 from sunk_sync.telemetry.drift import DriftGauges
@@ -122,7 +123,7 @@ class Telemetry:
         if len(self._kept) >= REMEMBERED_MAX:
             self._kept.clear()
         self._kept[target] = (action, why)
-        level = self.log.info if why == "dry run" else self.log.debug
+        level = self.log.info if why == DRY_RUN else self.log.debug
         level("not written", **fields_of(action), why=why, because=because)
 
     def source(self, news: News) -> None:

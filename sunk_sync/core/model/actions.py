@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.event_kinds import EventKind
-from sunk_sync.core.model.facts import Reference, Source
+from sunk_sync.core.model.facts import Kind, Reference, Source
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.model.lock_actions import AnswerLock, GetNodePods, Lock, LockAction, Unlock
@@ -27,7 +27,7 @@ from sunk_sync.core.model.node_set_actions import (
     SetStatus,
 )
 from sunk_sync.core.model.placeholder import PlaceholderKind
-from sunk_sync.core.model.pod_spec import PodSpec
+from sunk_sync.core.model.pod_spec import GangKind, PodSpec
 from sunk_sync.core.model.topology_file import AnswerTopology
 from sunk_sync.core.model.traits import Target, Traits
 from sunk_sync.core.model.volume_actions import (
@@ -150,7 +150,7 @@ LOOK_AGAIN_S = 30.0
 class GetObject(Struct, frozen=True, gc=False):
     """Read a Node or Pod by name; the answer is a GetResult."""
 
-    kind: str
+    kind: Kind
     namespace: str
     name: str
     after_s: float
@@ -250,7 +250,7 @@ class EndPod(Struct, frozen=True, gc=False):
 class GetGang(Struct, frozen=True, gc=False):
     """Read the size of a gang from its PodGroup or Job (G1); the answer is a GangSize."""
 
-    kind: str
+    kind: GangKind
     namespace: str
     name: str
     after_s: float

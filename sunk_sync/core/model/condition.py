@@ -1,6 +1,10 @@
 """Conditions of Kubernetes objects."""
 
+from typing import Literal
+
 from msgspec import Struct
+
+ConditionStatus = Literal["True", "False", "Unknown"]
 
 
 class Condition(Struct, frozen=True, gc=False):

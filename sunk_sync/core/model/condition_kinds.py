@@ -4,8 +4,9 @@
 in the rules. Each type and reason has an entry in docs/troubleshooting.md.
 """
 
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
+from sunk_sync.core.model.condition import ConditionStatus
 from sunk_sync.core.model.names import (
     DISRUPTION_CONDITION,
     NODE_CORDON_CONDITION,
@@ -22,7 +23,7 @@ from sunk_sync.core.model.names import (
 class Meaning(NamedTuple):
     """What a condition says with one status and reason."""
 
-    status: Literal["True", "False", "Unknown"]
+    status: ConditionStatus
     reason: str
     text: str
 

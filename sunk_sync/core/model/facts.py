@@ -9,13 +9,13 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from sunk_sync.core.model.calls import CallEnded, GateCall, JobNotice, LockCall, StopCall
-from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.condition import Condition, ConditionStatus
 from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.model.node_lock import LockState, NodePods
 from sunk_sync.core.model.node_set import NodeSet, Stamp
 from sunk_sync.core.model.node_set_answers import NodeSetAnswer
 from sunk_sync.core.model.placeholder import PlaceholderKind
-from sunk_sync.core.model.pod_spec import NO_OFFER, Gang, Offer, OtherPod, PodSpec
+from sunk_sync.core.model.pod_spec import NO_OFFER, Gang, GangKind, Offer, OtherPod, PodSpec
 from sunk_sync.core.model.restraint import Holding, Paused
 from sunk_sync.core.model.topology_file import TopologyReport
 from sunk_sync.core.model.user_policy import Namespace, UserPolicy
@@ -71,8 +71,8 @@ class Node(Struct, frozen=True, kw_only=True, gc=False):
     name: str
     uid: str
     unschedulable: bool = False
-    ready: str = "Unknown"
-    """Status of condition Ready: True, False or Unknown."""
+    ready: ConditionStatus = "Unknown"
+    """Status of condition Ready."""
     cordon_reason: str = ""
     slurm_node: str = ""
     cordoned_for_drain: bool = False
@@ -279,7 +279,7 @@ class Contradicted(Struct, frozen=True, gc=False):
 class GangSize(Struct, frozen=True, gc=False):
     """Number of members of a gang, from its PodGroup or Job (G1)."""
 
-    kind: str
+    kind: GangKind
     namespace: str
     name: str
     size: int

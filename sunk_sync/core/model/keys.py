@@ -1,12 +1,14 @@
 """Keys of hosts, workloads and the cluster: rules decide one key at a time."""
 
 from functools import lru_cache
+from typing import Literal
 
 from sunk_sync.core.model.facts import Job, Pod
 from sunk_sync.core.model.job_identity import Identity, workload_id
 from sunk_sync.core.model.pod_spec import Gang
 
-Key = tuple[str, str]
+KeyKind = Literal["host", "workload", "nodeset", "cluster"]
+Key = tuple[KeyKind, str]
 CLUSTER: Key = ("cluster", "")
 
 

@@ -3,6 +3,8 @@
 Equal values are one object: thousands of Pods have one template.
 """
 
+from typing import Literal
+
 from msgspec import Struct
 
 
@@ -130,11 +132,14 @@ class OtherPod(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True):
     terminating: bool = False
 
 
+GangKind = Literal["group", "leaderworkerset", "job", "annotation"]
+
+
 class Gang(Struct, frozen=True, gc=False):
     """The gang that a Pod names (G1)."""
 
-    kind: str
-    """Where the name is: group, leaderworkerset, job or annotation."""
+    kind: GangKind
+    """Where the name is."""
     name: str
     size: int = 0
     """From the Pod; 0: sunk-sync reads it from the PodGroup or Job."""

@@ -1,5 +1,7 @@
 """Rulings of rules, the verdict of a key, and the part of it that policy allows."""
 
+from typing import Final
+
 from msgspec import Struct
 
 from sunk_sync.core.model.actions import Action
@@ -24,6 +26,10 @@ class Verdict(Struct, frozen=True, gc=False):
     look_again_s: float | None = None
     follows: bool = False
     """A change of hosts wakes the workload at once (P7)."""
+
+
+DRY_RUN: Final = "dry run"
+"""Why a dry run holds an action back."""
 
 
 class Kept(Struct, frozen=True, gc=False):

@@ -1,7 +1,7 @@
 """Failed calls to the API server as values, never as exceptions."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -16,15 +16,17 @@ BAD_BYTES = (msgspec.MsgspecError, ValueError, RecursionError)
 """All exceptions that decoding untrusted bytes can raise."""
 
 
+Kind = Literal[
+    "answer", "timeout", "connection", "garbage", "too-large", "credentials", "ended", "fenced"
+]  # fmt: skip
+"""answer: an HTTP status of 300 or more. garbage: the body is incomplete, or not the expected JSON.
+ended: of a stream. fenced: a write that was not sent, because this replica does not lead."""
+
+
 class KubeError(Struct, frozen=True, kw_only=True):
-    """A call that failed.
+    """A call that failed."""
 
-    `kind` is one of: answer (an HTTP status of 300 or more), timeout, connection, garbage (the
-    body is incomplete or not the expected JSON), too-large, credentials, ended (of a stream),
-    fenced (a write that was not sent, because this replica does not lead).
-    """
-
-    kind: str
+    kind: Kind
     why: str
     status: int = 0
     """HTTP status; 0: no answer."""

@@ -3,7 +3,7 @@
 from typing import Final
 
 from sunk_sync.core.model import names
-from sunk_sync.core.model.pod_spec import Gang
+from sunk_sync.core.model.pod_spec import Gang, GangKind
 from sunk_sync.kube.decode import wire_pods as shapes
 from sunk_sync.kube.decode.strings import cut
 
@@ -26,7 +26,9 @@ def gang_of(meta: shapes.WirePodMeta) -> Gang | None:
     return Gang(kind, cut(name), size, problem)
 
 
-def _claimed(meta: shapes.WirePodMeta, ours: shapes.WirePodAnnotations) -> tuple[str, str] | None:
+def _claimed(
+    meta: shapes.WirePodMeta, ours: shapes.WirePodAnnotations
+) -> tuple[GangKind, str] | None:
     if ours.gang == names.GANG_JOB:
         return "job", _controlling_job(meta)
     if ours.gang:
@@ -48,7 +50,7 @@ def _controlling_job(meta: shapes.WirePodMeta) -> str:
     return ""
 
 
-def _size(kind: str, annotations: shapes.WirePodAnnotations) -> tuple[int, str]:
+def _size(kind: GangKind, annotations: shapes.WirePodAnnotations) -> tuple[int, str]:
     """Return the size in the Pod, and its problem. 0: the PodGroup or Job has the size."""
     given, where = annotations.gang_size, names.GANG_SIZE
     if given is None and kind == "leaderworkerset":
@@ -62,5 +64,5 @@ def _size(kind: str, annotations: shapes.WirePodAnnotations) -> tuple[int, str]:
     return int(given), ""
 
 
-def _must_give_size(kind: str) -> bool:
+def _must_give_size(kind: GangKind) -> bool:
     return kind in ("annotation", "leaderworkerset")

@@ -7,7 +7,7 @@ from sys import intern
 from msgspec import Raw
 
 from sunk_sync.core.model import names
-from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.condition import Condition, ConditionStatus
 from sunk_sync.core.model.facts import NO_LABELS, Labels, Node, SlurmdPod
 from sunk_sync.core.model.node_lock import STATES, tolerates_lock
 from sunk_sync.core.model.node_set import API_VERSION
@@ -71,31 +71,36 @@ def _node(
     )
 
 
-ReadyAndConditions = tuple[str, tuple[Condition, ...], tuple[str, ...]]
+ReadyAndConditions = tuple[ConditionStatus, tuple[Condition, ...], tuple[str, ...]]
 """Status of Ready; conditions of sunk-sync, sorted by type; their lastTransitionTimes."""
 
 
 def _node_conditions(conditions: Iterable[wire_hosts.WireCondition]) -> ReadyAndConditions:
-    ready = "Unknown"
+    ready: ConditionStatus = "Unknown"
     ours = []
     for one in conditions:
         kind = one.type
         if kind in _NODE_CONDITIONS:
             ours.append(one)
         elif kind == "Ready":
-            ready = intern(one.status)
+            ready = _status(one.status)
     return (ready, *_ours(ours))
 
 
+def _status(text: str) -> ConditionStatus:
+    """Return one of the three that Kubernetes has; any other text says nothing."""
+    return "True" if text == "True" else "False" if text == "False" else "Unknown"
+
+
 def _pod_conditions(conditions: Iterable[wire_hosts.WireCondition]) -> ReadyAndConditions:
-    ready = "Unknown"
+    ready: ConditionStatus = "Unknown"
     ours = []
     for one in conditions:
         kind = one.type
         if kind.startswith(names.POD_STATE_CONDITION) or kind == names.POD_CONFLICT_CONDITION:
             ours.append(one)
         elif kind == "Ready":
-            ready = one.status
+            ready = _status(one.status)
     return (ready, *_ours(ours))
 
 
