@@ -19,13 +19,14 @@ from sunk_sync.core.model.actions import (
 )
 from sunk_sync.core.model.facts import Reference
 from sunk_sync.core.model.job_description import JobDescription
+from sunk_sync.core.model.keys import host_key
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.model.traits import Target
 from sunk_sync.slurm.write.jobs import JobPush
 from tests.kit.build import condition, identity, pod
 from tests.kit.clock import now, run
 
-KEY, OTHER = ("host", "n1"), ("host", "n2")
+KEY, OTHER = host_key("n1"), host_key("n2")
 POD = Reference("Pod", "slurm", "p", "u")
 DRAIN, AGAIN, LIFT = Drain("n1", "k8s: a"), Drain("n1", "k8s: b"), Undrain("n1", "lifted")
 CANCEL = CancelJob(job_id="7", name="k8s/ns/p1/1", identity=identity(pod()), replaced=True)
