@@ -20,12 +20,15 @@ from tests.sim.stage import Branch, Point, Scenario, play
 from tests.sim.workloads.scenarios import SCENARIOS as OF_WORKS
 
 SCENARIOS = {**OF_HOSTS, **OF_WORKS, **OF_NODE_SETS}
+PAIRS = "pairs"
 CHOICES: Mapping[str, Mapping[str, Scenario]] = {
     "": SCENARIOS,
+    "hosts": OF_HOSTS,
     "workloads": OF_WORKS,
     "node sets": OF_NODE_SETS,
+    PAIRS: {},
 }
-"""What may be chosen → its scenarios."""
+"""What may be chosen → its scenarios with single crashes."""
 ALIVE = "played: "
 TOLD_MAX = 4000
 """Longest reason, in characters. A pipe holds more."""
@@ -146,7 +149,7 @@ def main(*, processes: int, only: str = "") -> int:
             f" {len(bad)} differ",
             flush=True,
         )
-        pairs, pairing = 0, () if only else IN_PAIRS
+        pairs, pairing = 0, IN_PAIRS if only in ("", PAIRS) else ()
         for found in pool.imap_unordered(run_pairs, chain.from_iterable(map(firsts, pairing))):
             pairs += len(found)
             bad += list(_bad(found))
