@@ -114,6 +114,7 @@ def test_a_line_names_its_object(
     ("look", "field"),
     [
         (act.GetObject("Pod", "slurm", "slurmd-n1", 0.0), {"pod": "slurm/slurmd-n1"}),
+        (act.GetSlurmNode("n1", 0.0), {"slurm_node": "n1"}),
         (act.GetJob("7", 0.0), {"job_id": "7"}),
         (act.GetGang("Job", "slurm", "g", 0.0), {"job": "slurm/g"}),
         (GetNodePods(NODE, "u1", "slurm", 0.0), {"node": "n1"}),
