@@ -54,6 +54,18 @@ class Vacancy(Struct, frozen=True, kw_only=True, gc=False):
     failures: Failures | None = None
 
 
+class Story(Struct, frozen=True, kw_only=True, gc=False):
+    """What this process saw happen to a NodeSet; nothing of it survives a restart."""
+
+    scaled: tuple[int, int] | None = None
+    """The last change of replicas: from, to."""
+    updated_to: str = ""
+    """The revision of the last change of the template."""
+
+
+NO_STORY = Story()
+
+
 class NodeSetView(Struct, frozen=True, kw_only=True, gc=False):
     spec: NodeSet
     wish: NodeSet
@@ -80,6 +92,7 @@ class NodeSetView(Struct, frozen=True, kw_only=True, gc=False):
     """Pods whose records vanished, and whose deletion the breaker holds (N5)."""
     emptied_s: float = float("-inf")
     """When the last Pod went."""
+    story: Story = NO_STORY
 
 
 def condemnation(cause: Cause, spec: NodeSet) -> str:
