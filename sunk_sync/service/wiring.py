@@ -406,6 +406,7 @@ def configuration_of(
         namespace=settings.own_namespace,
         scheduler=settings.scheduler_name if schedules else "",
         watch_namespaces=settings.watch_namespace,
+        slurmd_namespaces=settings.slurmd_namespace,
         namespace_rules=settings.user_policy.policy if settings.user_policy else None,
         watch_all_pods=watches_all_pods(settings),
         node_sets=NODESETS in settings.components,

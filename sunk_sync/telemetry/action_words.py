@@ -24,7 +24,7 @@ def authority_of(action: Action) -> str:
 def fields_of(action: Action) -> Fields:
     """Return the log fields of an action: its object and its content."""
     fields: Fields = {"action": name_of(action)}
-    if isinstance(action, act.SlurmAction | node_set_actions.OnRecord):
+    if isinstance(action, act.SlurmAction | act.GetSlurmNode | node_set_actions.OnRecord):
         return fields | {"slurm_node": action.slurm_node} | _node_content(action)
     match action:
         case node_set_actions.SetReservation():
@@ -69,7 +69,9 @@ def _answer(action: act.HookAction) -> Fields:
             return {"verdict": action.verdict}
 
 
-def _node_content(action: act.SlurmAction | node_set_actions.OnRecord) -> Fields:
+def _node_content(
+    action: act.SlurmAction | act.GetSlurmNode | node_set_actions.OnRecord,
+) -> Fields:
     match action:
         case act.Drain() | act.Undrain() | act.RewriteReason():
             return {"reason": action.reason}

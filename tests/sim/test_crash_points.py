@@ -45,9 +45,9 @@ def test_a_fork_has_the_result_of_a_replay(monkeypatch: pytest.MonkeyPatch) -> N
         life[0] = number
         begin(one, *arguments, number=number, **others)
 
-    def rules(slurm_node: SlurmNode, cause: Any, undecided: Any) -> Ruling:
+    def rules(slurm_node: SlurmNode, cause: Any, undecided: Any, *, goes: bool) -> Ruling:
         lifts = cause is None and life[0] > 2
-        return Ruling() if lifts else rule(slurm_node, cause, undecided)
+        return Ruling() if lifts else rule(slurm_node, cause, undecided, goes=goes)
 
     monkeypatch.setattr(Life, "__init__", begins)
     monkeypatch.setattr(drain, "_rule_state", rules)

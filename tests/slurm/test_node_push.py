@@ -8,6 +8,7 @@ from msgspec import structs
 
 from sunk_sync.core.model.actions import (
     Drain,
+    GetSlurmNode,
     RecordEvent,
     RewriteReason,
     SetComment,
@@ -100,6 +101,16 @@ async def test_a_write_is_GET_and_POST_S0(node: SlurmNode, action: SlurmAction, 
     assert [line.partition(" {")[0] for line in slurm.asked] == ["GET node/n1", "POST node/n1"]
     assert slurm.writes[0].startswith(f"POST node/n1 {body}")
     assert seen(outcome) == slurm.nodes["n1"]
+
+
+async def test_a_look_at_a_node_is_one_GET_and_shows_the_node_or_that_it_is_gone() -> None:
+    slurm = SlurmNodes().add(slurm_node("n1", "IDLE", "DRAIN"))
+    found, gone = await SlurmPush(slurm, slurm.clock).push(
+        [GetSlurmNode("n1", 0.0), GetSlurmNode("n2", 0.0)]
+    )
+    assert sorted(slurm.asked) == ["GET node/n1", "GET node/n2"]
+    assert shown(found) == slurm.nodes["n1"]
+    assert isinstance(gone.seen[0], Deleted)
 
 
 ALREADY: list[tuple[SlurmNode, SlurmAction]] = [

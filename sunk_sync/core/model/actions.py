@@ -147,6 +147,14 @@ LOOK_AGAIN_S = 30.0
 """Pause after a read by name that failed, or proved nothing."""
 
 
+class GetSlurmNode(Struct, frozen=True, gc=False):
+    """Read one Slurm node now; the answer is an Observed or Deleted of source slurm_nodes."""
+
+    slurm_node: str
+    after_s: float
+    """Since when it is drained: it makes this read differ from that after another drain."""
+
+
 class GetObject(Struct, frozen=True, gc=False):
     """Read a Node or Pod by name; the answer is a GetResult."""
 
@@ -289,8 +297,8 @@ SlurmAction = (
 )  # fmt: skip
 KubeAction = SetConditions | SetMetadata | Cordon | Uncordon | RecordEvent | GetObject | Relist
 Action = (
-    SlurmAction | KubeAction | JobAction | WorkloadAction | HookAction | NodeSetAction | OfNodeSets
-    | LockAction | VolumeAction
+    SlurmAction | GetSlurmNode | KubeAction | JobAction | WorkloadAction | HookAction
+    | NodeSetAction | OfNodeSets | LockAction | VolumeAction
 )  # fmt: skip
 
 
@@ -345,6 +353,9 @@ TRAITS: dict[type, Traits] = {
     Cordon: Traits(_on_object("cordon"), urgency=1),
     Uncordon: Traits(_on_object("cordon"), urgency=1, lifts=True),
     RecordEvent: Traits(_event),
+    GetSlurmNode: Traits(
+        lambda action: ("look", "slurm_node", action.slurm_node), "slurm", urgency=1, reads=True
+    ),
     GetObject: Traits(_look, urgency=1, reads=True),
     Relist: Traits(lambda action: ("relist", action.source), reads=True),
     SubmitJob: Traits(

@@ -118,7 +118,8 @@ class SlurmdPod(Struct, frozen=True, kw_only=True, gc=False):
     failed: str = ""
     """Why the Pod failed, in the words of the kubelet; empty: it did not."""
     waiting: str = ""
-    """Why a container does not start, in the words of the kubelet; only of Pods of NodeSets."""
+    """Why a container does not start, in the words of the kubelet, or why no Node takes the Pod, in
+    those of kube-scheduler; only of Pods of NodeSets."""
     busy: bool = False
     """It has the label busy (N27)."""
     owner: str = ""

@@ -25,7 +25,7 @@ from sunk_sync.core.node_sets.matches import NodeMatches
 from sunk_sync.core.node_sets.registrations import Registrations
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.node_set import plan_of
-from sunk_sync.core.views.node_set import leaves
+from sunk_sync.core.views.node_set import NO_STORY, Story, leaves
 
 NOTHING: Set[str] = frozenset()
 NEVER = float("-inf")
@@ -69,6 +69,8 @@ class NodeSetIndex:
         """Slurm node → the last try to requeue its jobs, since it was drained."""
         self.reservations: dict[str, ReservationSet] = {}
         """Key of the table → the last answer about its reservation."""
+        self.stories: dict[str, Story] = {}
+        """Key of the table → what happened to the NodeSet, if anything did."""
         self.moves = 0
         """Changes that may give a Slurm node another place in the topology, or let it join."""
         self.made: Counter[str] = Counter()
@@ -174,6 +176,8 @@ class NodeSetIndex:
         if before is not None and after is not None and same_wish(before, after):
             return {node_set_key(after.key)}
         self.moves += 1
+        if before is not None and after is not None and before.uid == after.uid:
+            self._continue_story(before, after)
         if before is not None:
             self._by_uid.pop(before.uid, None)
             self._deleting.discard(before.key)
@@ -198,8 +202,19 @@ class NodeSetIndex:
         if after is None and before is not None:
             self.failures.forget(before.key)
             self.reservations.pop(before.key, None)
+            self.stories.pop(before.key, None)
             self._emptied_s.pop(before.uid, None)
         return keys
+
+    def _continue_story(self, before: NodeSet, after: NodeSet) -> None:
+        story = self.stories.get(after.key, NO_STORY)
+        if before.replicas != after.replicas and not after.per_node:
+            story = replace(story, scaled=(before.replicas, after.replicas))
+        revision = self.plan(after).revision
+        if self.plan(before).revision != revision:
+            story = replace(story, updated_to=revision)
+        if story is not NO_STORY:
+            self.stories[after.key] = story
 
     def records_of(self, spec: NodeSet) -> Set[str]:
         return self._records.get(self.plan(spec).stamp.node_set, NOTHING)

@@ -9,7 +9,7 @@ from sunk_sync.core.tables.claims import Claims, pod_key
 from sunk_sync.core.tables.entries import Entry
 from sunk_sync.core.tables.last_seen import LastSeen
 from sunk_sync.core.views.host import Home, RecordWish
-from sunk_sync.core.views.node_set import NodeSetView, Slot, Vacancy
+from sunk_sync.core.views.node_set import NO_STORY, NodeSetView, Slot, Vacancy
 
 
 class NodeSetSnapshots:
@@ -43,6 +43,7 @@ class NodeSetSnapshots:
             topology=self.topology.state,
             held=self._held(spec, slots),
             emptied_s=index.emptied_s(spec),
+            story=index.stories.get(key, NO_STORY),
         )
 
     def size(self, key: str) -> int:

@@ -127,6 +127,16 @@ class Host(Struct, frozen=True, kw_only=True, gc=False):
     """The prolog of the next job waits for Pods by itself (P25)."""
 
 
+def record_goes(host: Host) -> bool:
+    """Whether the record in Slurm is one that no Pod of its NodeSet can use, and that has none."""
+    record, home = host.slurm_node, host.home
+    if record is None or record.stamp is None or home is None:
+        return False
+    if host.pod is not None or host.traces.finished is not None:
+        return False
+    return not (home.vacant and record.stamp == home.stamp)
+
+
 def is_marked(host: Host) -> bool:
     """Whether the mark on the Slurm node names its present slurmd Pod; it is of this cluster."""
     mark, pod = host.mark, host.pod

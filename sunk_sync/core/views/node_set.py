@@ -6,7 +6,7 @@ from sunk_sync.core.model.facts import SlurmdPod, SlurmNode
 from sunk_sync.core.model.node_set import Cause, NodeSet, Plan
 from sunk_sync.core.model.node_set_answers import ReservationSet
 from sunk_sync.core.model.topology_file import UNKNOWN, TopologyState
-from sunk_sync.core.translate.node_states import is_drained, is_ours, may_run_jobs
+from sunk_sync.core.translate.node_states import is_drained, is_ours, may_run_jobs, takes_no_job
 
 OF_NODE_SET = " of NodeSet "
 CAUSES: tuple[Cause, ...] = ("scale-in", "update", "registration", "deletion", "node-mismatch")
@@ -54,6 +54,18 @@ class Vacancy(Struct, frozen=True, kw_only=True, gc=False):
     failures: Failures | None = None
 
 
+class Story(Struct, frozen=True, kw_only=True, gc=False):
+    """What this process saw happen to a NodeSet; nothing of it survives a restart."""
+
+    scaled: tuple[int, int] | None = None
+    """The last change of replicas: from, to."""
+    updated_to: str = ""
+    """The revision of the last change of the template."""
+
+
+NO_STORY = Story()
+
+
 class NodeSetView(Struct, frozen=True, kw_only=True, gc=False):
     spec: NodeSet
     wish: NodeSet
@@ -80,6 +92,7 @@ class NodeSetView(Struct, frozen=True, kw_only=True, gc=False):
     """Pods whose records vanished, and whose deletion the breaker holds (N5)."""
     emptied_s: float = float("-inf")
     """When the last Pod went."""
+    story: Story = NO_STORY
 
 
 def condemnation(cause: Cause, spec: NodeSet) -> str:
@@ -115,14 +128,37 @@ def is_registered(slot: Slot) -> bool:
 
 
 def is_available(slot: Slot, spec: NodeSet, *, now: float) -> bool:
-    """Whether jobs can use it; sunk-sync counts the others against the budget of an update.
+    """Whether sunk-sync is done with it; it counts the others against the budget of an update.
 
-    After an undrain a new slurmd does not respond at first: only a read tells.
+    A drain of a person is not its business: see `jobs_can_use`. After an undrain a new slurmd does
+    not respond at first: only a read tells.
     """
     if not is_registered(slot) or slot.pod.terminating or now < available_s(slot, spec):
         return False
     assert slot.slurm_node is not None
     return not (slot.slurm_node.assumed or is_ours(slot.slurm_node))
+
+
+def jobs_can_use(slot: Slot, spec: NodeSet, *, now: float) -> bool:
+    """Whether Slurm may start jobs there: what users call available."""
+    record = slot.slurm_node
+    return (
+        is_available(slot, spec, now=now) and record is not None and not takes_no_job(record.state)
+    )
+
+
+def is_foreign(record: SlurmNode | None, plan: Plan) -> bool:
+    """Whether Slurm has this record, and no slurmd of this NodeSet made it (N22)."""
+    if record is None:
+        return False
+    return record.stamp is None or record.stamp.node_set != plan.stamp.node_set
+
+
+def is_older(record: SlurmNode | None, plan: Plan) -> bool:
+    """Whether a slurmd of this NodeSet made the record with other options than now (N4)."""
+    if record is None or record.stamp is None or is_foreign(record, plan):
+        return False
+    return record.stamp.shape != plan.stamp.shape
 
 
 def available_s(slot: Slot, spec: NodeSet) -> float:

@@ -174,7 +174,7 @@ def slurmd_pod_row(wire: wire_hosts.WireSlurmdPod) -> SlurmdPod:
         changed_at=changed_at,
         requests=requests_of(spec.containers),
         failed=_failed(status),
-        waiting=_waiting(status) if owner else "",
+        waiting=(_waiting(status) if spec.node_name else _unplaced(status)) if owner else "",
         busy=meta.labels is not None and meta.labels.busy == "true",
         owner=owner,
         revision=cut(meta.labels.revision) if meta.labels else "",
@@ -193,6 +193,14 @@ def _waiting(status: wire_hosts.WireSlurmdPodStatus) -> str:
         if one.state is not None and one.state.waiting is not None:
             waiting = one.state.waiting
             return cut(": ".join(part for part in (waiting.reason, waiting.message) if part))
+    return ""
+
+
+def _unplaced(status: wire_hosts.WireSlurmdPodStatus) -> str:
+    """Return why no Node takes the Pod, in the words of kube-scheduler."""
+    for one in status.conditions or ():
+        if one.type == names.SCHEDULED_CONDITION and one.status == "False":
+            return cut(one.message or one.reason)
     return ""
 
 
