@@ -324,7 +324,7 @@ async def test_new_exclusions_keep_the_place_of_a_waiting_job_P7(
     desired_writes = [
         UpdateJob(
             job_id=job.job_id, name=job.name, identity=replace(job.identity, hosts="h2"),
-            description=WHOLE, excluded=("n1", "n2"), exclusions_only=True,
+            description=WHOLE, excluded=("n1", "n2"), change="exclusions",
         )
         for job in (one, *tasks)
     ]  # fmt: skip

@@ -129,7 +129,7 @@ def test_a_waiting_job_may_use_the_host_as_soon_as_it_has_room_P32() -> None:
     assert not core.workload_wants(WANTED, UpdateJob)
     leave(core, filled("n1")[0])
     (update,) = core.workload_wants(WANTED, UpdateJob)
-    assert (update.excluded, update.exclusions_only) == ((), True)
+    assert (update.excluded, update.change) == ((), "exclusions")
 
 
 def test_a_pod_that_leaves_does_not_free_a_host_that_was_given_up_for_another_cause_P32() -> None:
