@@ -11,6 +11,7 @@ import pytest
 from tests.real.conftest import require
 from tests.real.node_farm import NODES, Farm, farm_with
 from tests.real.slurmd_pods import wait_for
+from tests.real.stage import stays
 from tests.real.testbed.bed import SLURM_DEFAULT
 from tests.real.testbed.cache import KUBE_DEFAULT
 from tests.real.testbed.rest import RestError
@@ -30,7 +31,7 @@ def farm(farms: Farm) -> Iterator[Farm]:
     yield farms
     for number in range(NODES):
         farms.kube.cordon(f"k{number}", unschedulable=False)
-        farms.kube.set_node_ready(f"k{number}", ready=True)
+        untaint(farms, f"k{number}")
     farms.clear()
     assert not farms.service.lines("surprise")
 
@@ -41,10 +42,17 @@ def places(farm: Farm) -> set[str]:
     return nodes - {""}
 
 
-def taints_of(farm: Farm, node: str) -> set[str]:
-    """Return key and effect of each taint."""
-    spec = farm.kube.rest.call("GET", f"/api/v1/nodes/{node}")["spec"]
-    return {f"{one['key']}:{one['effect']}" for one in spec.get("taints") or ()}
+def silence(farm: Farm, node: str) -> None:
+    """Let a Node be silent, with the taints of the node lifecycle controller."""
+    farm.kube.set_node_ready(node, ready=False)
+    for effect in ("NoSchedule", "NoExecute"):
+        taint = f"node.kubernetes.io/unreachable:{effect}"
+        farm.kube.kubectl("taint", "--overwrite", "node", node, taint)
+
+
+def untaint(farm: Farm, node: str) -> None:
+    farm.kube.set_node_ready(node, ready=True)
+    farm.kube.patch(f"/api/v1/nodes/{node}", {"spec": {"taints": None}})
 
 
 def evict(farm: Farm, pod: str) -> None:
@@ -62,9 +70,7 @@ def test_no_numbered_pod_goes_to_a_cordoned_or_silent_node_N1(farm: Farm) -> Non
     for name in cordoned:
         farm.kube.cordon(name, unschedulable=True)
     for name in silent:
-        farm.kube.set_node_ready(name, ready=False)
-    taint = "node.kubernetes.io/not-ready:NoSchedule"
-    wait_for(lambda: all(taint in taints_of(farm, name) for name in silent), "the taints")
+        silence(farm, name)
     farm.make(3)
     wait_for(lambda: farm.usable(3), "three nodes in Slurm")
     assert places(farm) == {"k3", "k4", "k5"}
@@ -96,11 +102,10 @@ def test_slurmd_stays_on_a_node_that_is_silent_or_cordoned_N19(farm: Farm) -> No
     (node,) = places(farm)
     uid = farm.pods_of()["cpu-0"]["metadata"]["uid"]
     farm.kube.cordon(node, unschedulable=True)
-    farm.kube.set_node_ready(node, ready=False)
-    taint = "node.kubernetes.io/not-ready:NoExecute"
-    wait_for(lambda: taint in taints_of(farm, node), "the taint that ends Pods")
+    silence(farm, node)
     wait_for(lambda: "DRAIN" in farm.records()["cpu-0"], "the drain")
-    farm.kube.set_node_ready(node, ready=True)
+    assert stays(lambda: "deletionTimestamp" not in farm.pods_of()["cpu-0"]["metadata"])
+    untaint(farm, node)
     farm.kube.cordon(node, unschedulable=False)
     wait_for(lambda: farm.is_available(1), "its node in use again", deadline_s=40)
     pod = farm.pods_of()["cpu-0"]
