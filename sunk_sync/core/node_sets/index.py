@@ -16,6 +16,7 @@ from sunk_sync.core.model.node_set import NO_COUNTS, NodeSet, Plan
 from sunk_sync.core.model.node_set_answers import (
     ControllerAge,
     CreateRefused,
+    JobEnds,
     NodeLimit,
     NodeSetAnswer,
     RequeueTried,
@@ -26,7 +27,7 @@ from sunk_sync.core.node_sets.matches import NodeMatches
 from sunk_sync.core.node_sets.registrations import Registrations
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.node_set import plan_of
-from sunk_sync.core.views.node_set import Failures, leaves
+from sunk_sync.core.views.node_set import Failures, cause_of, leaves
 
 NOTHING: Set[str] = frozenset()
 NEVER = float("-inf")
@@ -73,6 +74,10 @@ class NodeSetIndex:
         """NodeSets that are being deleted: each read of Slurm concerns them."""
         self.requeued: dict[str, RequeueTried] = {}
         """Slurm node → the last try to requeue its jobs, since it was drained."""
+        self.job_ends: dict[str, JobEnds] = {}
+        """Key of the table → the last answer about the ends of its jobs."""
+        self.spared: defaultdict[str, set[str]] = defaultdict(set)
+        """UID of a NodeSet → UIDs of Pods that were condemned and stay, since it last changed."""
         self.reservations: dict[str, ReservationSet] = {}
         """Key of the table → the last answer about its reservation."""
         self.moves = 0
@@ -181,6 +186,7 @@ class NodeSetIndex:
             return {node_set_key(after.key)}
         self.moves += 1
         if before is not None:
+            self.spared.pop(before.uid, None)
             self._by_uid.pop(before.uid, None)
             self._deleting.discard(before.key)
             self._by_digest.pop(self.plan(before).stamp.node_set, None)
@@ -205,6 +211,7 @@ class NodeSetIndex:
             self.failures.forget(before.key)
             self.unregistered.forget(before.key)
             self.reservations.pop(before.key, None)
+            self.job_ends.pop(before.key, None)
             self._emptied_s.pop(before.uid, None)
         return keys
 
@@ -216,6 +223,7 @@ class NodeSetIndex:
     ) -> set[Key]:
         """Index a Pod; note the end of one that failed, or that had no record in Slurm."""
         in_vain = before is not None and self.registrations.is_in_vain(before)
+        self._note_spared(before, after)
         self.moves += before is None or after is None or before.node_name != after.node_name
         if before is not None and before.owner:
             self._drop(before)
@@ -235,6 +243,15 @@ class NodeSetIndex:
         if before is not None and in_vain and _is_ending(before, after):
             self._note_failure(self.unregistered, before, why=NO_RECORD, now=now)
         return keys
+
+    def _note_spared(self, before: SlurmdPod | None, after: SlurmdPod | None) -> None:
+        """Note that a condemnation was taken back: it is not for the same Pod to and fro (N6)."""
+        if before is None or before.owner not in self._by_uid:
+            return
+        if after is None or after.uid != before.uid:
+            self.spared[before.owner].discard(before.uid)
+        elif cause_of(before) is not None and cause_of(after) is None:
+            self.spared[before.owner].add(before.uid)
 
     def _add(self, pod: SlurmdPod) -> None:
         self._pods[pod.owner].add(_key(pod))
@@ -294,6 +311,8 @@ class NodeSetIndex:
                 return {*map(node_set_key, self.node_sets.entries)}
             case RequeueTried():
                 return self._requeue_tried(answer)
+            case JobEnds():
+                return self._job_ends_read(answer)
             case ReservationSet():
                 return self._reservation_set(answer)
             case _:
@@ -303,6 +322,12 @@ class NodeSetIndex:
         if answer.node_set not in self.node_sets.entries:
             return set()
         self.reservations[answer.node_set] = answer
+        return {node_set_key(answer.node_set)}
+
+    def _job_ends_read(self, answer: JobEnds) -> set[Key]:
+        if answer.node_set not in self.node_sets.entries:
+            return set()
+        self.job_ends[answer.node_set] = answer
         return {node_set_key(answer.node_set)}
 
     def _create_refused(self, refused: CreateRefused, *, now: float) -> set[Key]:

@@ -1,9 +1,11 @@
 """Build the view of one NodeSet."""
 
+from collections.abc import Mapping
+
 from sunk_sync.core.model.facts import SlurmdPod, SlurmNode
 from sunk_sync.core.model.node_set import NodeSet, Plan
-from sunk_sync.core.model.node_set_answers import ControllerAge, RequeueTried
-from sunk_sync.core.node_sets.index import NodeSetIndex
+from sunk_sync.core.model.node_set_answers import ENDLESS, ControllerAge, RequeueTried
+from sunk_sync.core.node_sets.index import NEVER, NodeSetIndex
 from sunk_sync.core.node_sets.topology_plan import TopologyPlan
 from sunk_sync.core.tables.claims import Claims, pod_key
 from sunk_sync.core.tables.entries import Entry
@@ -39,6 +41,7 @@ class NodeSetSnapshots:
             slurm_listed=index.slurm_nodes.listed,
             blind=index.slurm_nodes.blind,
             slurm_read_s=index.slurm_nodes.agreed_s,
+            ends_read_s=self._ends_read_s(key),
             reservation=index.reservations.get(key),
             topology=self.topology.state,
             held=self._held(spec, slots),
@@ -52,6 +55,10 @@ class NodeSetSnapshots:
         if most is None or nodes < most:
             return ""
         return f"Slurm has {nodes} nodes, and MaxNodeCount in slurm.conf allows {most}"
+
+    def _ends_read_s(self, key: str) -> float:
+        read = self._index.job_ends.get(key)
+        return read.asked_s if read is not None else NEVER
 
     def size(self, key: str) -> int:
         """Return the number of its slots; 0 if there is no such NodeSet."""
@@ -103,10 +110,14 @@ class NodeSetSnapshots:
 
     def _slots(self, spec: NodeSet) -> tuple[Slot, ...]:
         plan, pods = self._index.plan(spec), self._index.slurmd_pods.entries
-        slots = [self._slot(spec, plan, pods[key]) for key in self._index.pods_of(spec)]
+        read = self._index.job_ends.get(spec.key)
+        ends = dict(read.ends) if read is not None else {}
+        slots = [self._slot(spec, plan, pods[key], ends) for key in self._index.pods_of(spec)]
         return tuple(sorted(slots, key=lambda slot: (slot.ordinal, slot.name)))
 
-    def _slot(self, spec: NodeSet, plan: Plan, entry: Entry[SlurmdPod]) -> Slot:
+    def _slot(
+        self, spec: NodeSet, plan: Plan, entry: Entry[SlurmdPod], ends: Mapping[str, int]
+    ) -> Slot:
         pod = entry.row
         record = self._index.slurm_nodes.get(pod.slurm_node)
         stamp = record.stamp if record is not None else None
@@ -119,6 +130,8 @@ class NodeSetSnapshots:
             slurm_node=record,
             own=own,
             stale=own and stamp is not None and stamp.shape != pod.shape,
+            ends_s=ends.get(pod.slurm_node, ENDLESS),
+            spared=pod.uid in self._index.spared.get(spec.uid, ()),
             outdated=pod.revision != plan.revision,
             unregistered=self._index.unregistered.get(spec.key, pod.name),
             misplaced=spec.per_node and self._index.matches.is_misplaced(spec, pod),
