@@ -128,6 +128,8 @@ class SlurmdPod(Struct, frozen=True, kw_only=True, gc=False):
     revision: str = ""
     shape: str = ""
     """Labels of such a Pod: revision of its NodeSet, and shape in the stamp of its record."""
+    deletion_cost: int = 0
+    """Annotation controller.kubernetes.io/pod-deletion-cost of such a Pod (N6)."""
     tolerates_lock: bool = False
 
 
@@ -185,6 +187,8 @@ class SlurmNode(Struct, frozen=True, kw_only=True, gc=False):
     """Read with a stamp, with --pack, and if it is that of a packed node."""
     fill: int | None = None
     """How full the node is (translate.packed_weight); None: not read, as without --pack."""
+    reason_by: str = ""
+    """User who set the reason of a drain, if Slurm knows one. Without a stamp it is not read."""
     assumed: bool = False
     """Not read, but derived from an earlier read and a later write of sunk-sync. Jobs may have
     started between the two."""
