@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import Action, target_of
 from sunk_sync.core.model.config import Configuration
@@ -132,7 +134,7 @@ def decide(graph: Graph, key: Key, now: float) -> Verdict:
     """
     match key[0]:
         case "workload":
-            rulings = _rule_workload(graph, key, now)
+            return _decide_workload(graph, key, now)
         case "nodeset":
             rulings = _rule_node_set(graph, key, now)
         case "cluster":
@@ -142,8 +144,11 @@ def decide(graph: Graph, key: Key, now: float) -> Verdict:
     return _merge(key, rulings) if rulings else NOTHING
 
 
-def _rule_workload(graph: Graph, key: Key, now: float) -> list[Ruling]:
-    return _run(WORKLOAD_RULES, graph.workload(key[1]), graph, key=key, now=now)
+def _decide_workload(graph: Graph, key: Key, now: float) -> Verdict:
+    workload = graph.workload(key[1])
+    rulings = _run(WORKLOAD_RULES, workload, graph, key=key, now=now)
+    verdict = _merge(key, rulings) if rulings else NOTHING
+    return replace(verdict, follows=True) if workload.hosts.follows else verdict
 
 
 def _rule_host(graph: Graph, key: Key, now: float) -> list[Ruling]:

@@ -135,6 +135,7 @@ class Reconciler:
     def _decide(self, key: Key, *, now: float) -> Decision:
         try:
             verdict = decide(self.graph, key, now)
+            self.graph.decided(key, verdict)
             self.failures.pop(key, None)
         except RuleError as error:
             self.failures[key] = error

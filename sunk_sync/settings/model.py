@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sunk_sync.core.model.placeholder import Kind
+from sunk_sync.core.model.placeholder import PlaceholderKind
 from sunk_sync.settings import types
 
 ENVIRONMENT_PREFIX = "SUNK_SYNC_"
@@ -141,7 +141,7 @@ class Settings(BaseModel):
     high=qos=urgent,low=partition=spare,first=priority=1000; an annotation wins"""
     refuse_static_cpu: types.Switch = _setting(_PODS, default=False)
     """refuse Pods of Guaranteed QoS with whole CPUs instead of warning"""
-    placeholder: Literal["auto", Kind] = _setting(_PODS, "auto")
+    placeholder: Literal["auto", PlaceholderKind] = _setting(_PODS, "auto")
     """kind of placeholder job"""
     resubmit_cancelled: types.Switch = _setting(_PODS, default=False)
     """submit a job again if a user cancels it before its Pod is bound"""

@@ -34,7 +34,6 @@ from sunk_sync.core.model.facts import (
     Row,
     SlurmdPod,
     Source,
-    SubmitRefused,
     Taken,
 )
 from sunk_sync.core.model.names import CANCELLED, DISRUPTION_CONDITION, JOB_ID, SCHEDULED_CONDITION
@@ -156,13 +155,11 @@ class WorkloadWorld(World):
 
     def _update(self, action: UpdateJob) -> Outcome:
         updated = None
-        if action.exclusions_only or self.rng.random() < 0.6:
+        if self.rng.random() < (0.6 if action.change == "edit" else 0.9):
             updated = self.jobs.update(action)
         if updated is not None:
             return Done(action, (Observed(updated, self.now),))
-        identity = action.identity
-        no = SubmitRefused(identity.workload, 2021, "not now", "update", identity.digest)
-        return Refused(action, "not now", (no, *self._job_seen(action.job_id)), 2021)
+        return Refused(action, "not now", self._job_seen(action.job_id), 2021)
 
     def _submit(self, action: SubmitJob) -> Outcome:
         luck = self.rng.random() if self.faulty else 1.0

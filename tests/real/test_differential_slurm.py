@@ -32,7 +32,7 @@ from tests.real.testbed import SlurmConf, SlurmServer
 from tests.real.testbed.errors import BedError
 from tests.real.testbed.sandbox import wait_until
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.both_slurms("each version answers in its own dialect")]
 
 NAMES = ("n1", "n2", "n3")
 SEEDS = 60

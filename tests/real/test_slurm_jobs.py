@@ -32,7 +32,10 @@ from tests.real.test_slurm_client import connected
 from tests.real.testbed import SlurmConf, SlurmServer
 from tests.real.testbed.sandbox import wait_until
 
-pytestmark = pytest.mark.real
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.both_slurms("each version speaks its own releases of the API"),
+]
 
 CONF = SlurmConf(slurmds=3, extra_lines=("SchedulerParameters=batch_sched_delay=0",))
 SCRIPT = "#!/bin/sh\nexec sleep 600\n"
@@ -321,7 +324,7 @@ async def test_new_exclusions_keep_the_place_of_a_waiting_job_P7(
     desired_writes = [
         UpdateJob(
             job_id=job.job_id, name=job.name, identity=replace(job.identity, hosts="h2"),
-            description=WHOLE, excluded=("n1", "n2"), exclusions_only=True,
+            description=WHOLE, excluded=("n1", "n2"), change="exclusions",
         )
         for job in (one, *tasks)
     ]  # fmt: skip

@@ -194,7 +194,7 @@ async def test_new_exclusions_of_all_tasks_are_one_request_P7() -> None:
     updates = [
         UpdateJob(
             job_id=job.job_id, name=job.name, identity=replace(job.identity, hosts="h2"),
-            description=JobDescription(), excluded=("n1", "n2"), exclusions_only=True,
+            description=JobDescription(), excluded=("n1", "n2"), change="exclusions",
         )
         for job in jobs
     ]  # fmt: skip

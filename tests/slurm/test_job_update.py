@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import Action, Drain, GetJob
-from sunk_sync.core.model.facts import Deleted, SubmitRefused
+from sunk_sync.core.model.facts import Deleted
 from sunk_sync.core.model.job_identity import read_identity
 from sunk_sync.core.model.outcomes import Done, Refused, Unsure, shown_by
 from sunk_sync.slurm.api.answers import SlurmError
@@ -38,7 +38,7 @@ async def test_new_exclusions_and_their_identity_are_one_request_P7() -> None:
     """A refused request changes neither."""
     slurm = with_job(identity=replace(identity_of("u1"), digest="d1", replaced=True))
     wanted = replace(
-        updating(), identity=replace(identity_of("u1"), hosts="h2"), exclusions_only=True
+        updating(), identity=replace(identity_of("u1"), hosts="h2"), change="exclusions"
     )
     outcome = await Writer(slurm).one(replace(wanted, excluded=("n1", "n2")), Done)
     assert [call.method for call in slurm.calls] == ["GET", "POST"]
@@ -49,16 +49,14 @@ async def test_new_exclusions_and_their_identity_are_one_request_P7() -> None:
     assert reported == replace(identity_of("u1"), digest="d1", replaced=True, hosts="h2")
 
 
-async def test_a_refusal_of_new_exclusions_is_reported_as_such_P7() -> None:
+async def test_a_refusal_of_new_exclusions_shows_only_the_job_P7() -> None:
     """Slurm has forgotten an excluded node (2018): the job is kept as it is."""
     slurm = with_job()
     slurm.before = refusing(SlurmError("refused", "Invalid node name specified (2018)", 2018))
-    wanted = replace(updating(), excluded=("n9",), exclusions_only=True)
+    wanted = replace(updating(), excluded=("n9",), change="exclusions")
     outcome = await Writer(slurm).one(wanted, Refused)
     assert job_in(outcome).identity == identity_of("u1")
-    (_, reported) = shown_by(outcome, asked_s=0.0)
-    assert isinstance(reported, SubmitRefused)
-    assert reported.kind == "renewal"
+    assert shown_by(outcome, asked_s=0.0) == outcome.seen
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "CANCELLED"])

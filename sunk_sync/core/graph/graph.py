@@ -1,7 +1,7 @@
 """The state of Kubernetes and Slurm as last read: tables, indexes and dirty keys.
 
-This is the only mutable state of the core. `observe` takes facts in and marks keys dirty. Rules
-read `host`, `workload` and `cluster`.
+This is the only mutable state of the core. `observe` takes facts in and marks keys dirty; `decided`
+takes decisions in. Rules read `host`, `workload` and `cluster`: views, which write nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -54,6 +54,7 @@ from sunk_sync.core.model.node_set_answers import NodeSetAnswer
 from sunk_sync.core.model.restraint import Holding, Paused
 from sunk_sync.core.model.topology_file import TopologyReport
 from sunk_sync.core.model.user_policy import Namespace
+from sunk_sync.core.model.verdict import Verdict
 from sunk_sync.core.node_sets.index import NodeSetIndex
 from sunk_sync.core.node_sets.snapshot import NodeSetSnapshots
 from sunk_sync.core.tables.claims import pod_key
@@ -68,6 +69,7 @@ from sunk_sync.core.views.host import Host
 from sunk_sync.core.views.node_set import NodeSetView
 from sunk_sync.core.views.parts import Cluster
 from sunk_sync.core.views.workload import Workload
+from sunk_sync.core.workloads.decisions import Decisions
 from sunk_sync.core.workloads.edges import WorkloadEdges
 from sunk_sync.core.workloads.snapshot import WorkloadSnapshots
 from sunk_sync.core.workloads.workloads import Workloads
@@ -98,6 +100,7 @@ class Graph:
         self.host_snapshots = HostSnapshots(self.workloads, self.node_set_snapshots)
         self.workload_snapshots = WorkloadSnapshots(self.workloads)
         self._workload_edges = WorkloadEdges(self.workloads, self.workload_snapshots)
+        self._decisions = Decisions(self.workloads, self.workload_snapshots)
         self.keys = Keys(self.workloads, self._workload_edges, self.node_sets.node_sets)
         edges = HostEdges(self.workloads, self._workload_edges, self.keys, self.node_sets)
         self._host_edges = edges
@@ -161,6 +164,11 @@ class Graph:
             paused=self.paused,
             selections=self.workloads.volumes.stale_selections(),
         )
+
+    def decided(self, key: Key, verdict: Verdict) -> None:
+        """Take in a decision: it says what later facts concern."""
+        if key[0] == "workload":
+            self._decisions.note(key[1], verdict)
 
     def forget_cached(self, key: Key) -> None:
         """Drop cached values that this key reads, because an audit must compute them again."""

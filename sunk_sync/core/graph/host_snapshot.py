@@ -49,6 +49,7 @@ class HostSnapshots:
             kube_listed=self._nodes.listed and self._slurmd_pods.listed,
             blind=self._slurm_nodes.blind,
             pod=pod,
+            unregistered=self._node_sets.unregistered(pod) if pod is not None else None,
             pod_since_s=since.since_s if since is not None else 0.0,
             node=node,
             node_since_s=claim.node.since_s if claim.node is not None else 0.0,

@@ -26,7 +26,7 @@ from sunk_sync.core.model.node_set_actions import (
     SetReservation,
     SetStatus,
 )
-from sunk_sync.core.model.placeholder import Kind
+from sunk_sync.core.model.placeholder import PlaceholderKind
 from sunk_sync.core.model.pod_spec import PodSpec
 from sunk_sync.core.model.topology_file import AnswerTopology
 from sunk_sync.core.model.traits import Target, Traits
@@ -180,7 +180,7 @@ class SubmitJob(Struct, frozen=True, gc=False, kw_only=True):
     description: JobDescription
     excluded: tuple[str, ...] = ()
     """Slurm nodes that cannot take the Pods (P7), sorted."""
-    kind: Kind = "script"
+    kind: PlaceholderKind = "script"
     created_s: int = 0
     """Creation of the youngest Pod: of jobs submitted together the oldest goes first."""
     specs: tuple[PodSpec, ...] = ()
@@ -206,6 +206,11 @@ class CancelJob(Struct, frozen=True, gc=False, kw_only=True):
     """Only while the job waits: Slurm does not cancel it once it runs."""
 
 
+JobChange = Literal["edit", "hosts", "exclusions"]
+"""edit: the Pods were edited. hosts: the job must get other hosts. exclusions: it must only exclude
+others."""
+
+
 class UpdateJob(Struct, frozen=True, gc=False, kw_only=True):
     """Change the description of a waiting job (P20), or only its exclusions."""
 
@@ -215,7 +220,7 @@ class UpdateJob(Struct, frozen=True, gc=False, kw_only=True):
     description: JobDescription
     excluded: tuple[str, ...] = ()
     """An update replaces the whole list (P7)."""
-    exclusions_only: bool = False
+    change: JobChange = "edit"
 
 
 class GetJob(Struct, frozen=True, gc=False):

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from sunk_sync.core.model.placeholder import Kind
+from sunk_sync.core.model.placeholder import PlaceholderKind
 from sunk_sync.core.model.user_policy import UserPolicy
 
 
@@ -26,7 +26,7 @@ class Configuration(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True
     slurmd_namespaces: tuple[str, ...] = ("*",)
     """Namespaces of slurmd Pods and NodeSets; `*`: all."""
     gate: Literal["auto", "on", "off"] = "auto"
-    placeholder: Literal["auto", Kind] = "auto"
+    placeholder: Literal["auto", PlaceholderKind] = "auto"
     lost_job: Literal["keep", "readopt", "end"] = "keep"
     resubmit_cancelled: bool = False
     max_pod_ends_per_minute: int | None = None

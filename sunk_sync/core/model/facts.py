@@ -14,6 +14,7 @@ from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.model.node_lock import LockState, NodePods
 from sunk_sync.core.model.node_set import NodeSet, Stamp
 from sunk_sync.core.model.node_set_answers import NodeSetAnswer
+from sunk_sync.core.model.placeholder import PlaceholderKind
 from sunk_sync.core.model.pod_spec import NO_OFFER, Gang, Offer, OtherPod, PodSpec
 from sunk_sync.core.model.restraint import Holding, Paused
 from sunk_sync.core.model.topology_file import TopologyReport
@@ -236,8 +237,8 @@ class SubmitRefused(Struct, frozen=True, gc=False):
     workload: str
     number: int | None
     text: str
-    kind: str
-    """Kind of the placeholder; or `update`, `exclusions_only` for a waiting job."""
+    kind: PlaceholderKind | Literal["update"]
+    """Kind of the placeholder; or the job waits, and cannot follow the edit of its Pods."""
     digest: str
     """Digest of the refused description."""
 

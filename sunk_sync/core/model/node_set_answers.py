@@ -41,6 +41,15 @@ class ControllerAge(NodeSetAnswer, frozen=True, gc=False):
     runs_s: float
 
 
+class NodeLimit(NodeSetAnswer, frozen=True, gc=False):
+    """Slurm has at most so many nodes (N3). Source: MaxNodeCount in GET /conf of Slurm 26.05.
+
+    slurmd is not told when it is one too many. Read as ControllerAge, but at most once a minute.
+    """
+
+    nodes_max: int
+
+
 class RequeueTried(NodeSetAnswer, frozen=True, gc=False):
     """sunk-sync asked Slurm to requeue the jobs on a Slurm node (N28)."""
 

@@ -108,15 +108,11 @@ def _refusal(outcome: Refused) -> tuple[News, ...]:
                     identity.workload, outcome.number, outcome.why, action.kind, identity.digest
                 ),
             )
-        case UpdateJob():
+        case UpdateJob(change="edit"):  # of others the job stays as it is, and nothing follows
             identity = action.identity
             return (
                 SubmitRefused(
-                    identity.workload,
-                    outcome.number,
-                    outcome.why,
-                    "renewal" if action.exclusions_only else "update",
-                    identity.digest,
+                    identity.workload, outcome.number, outcome.why, "update", identity.digest
                 ),
             )
         case Bind():

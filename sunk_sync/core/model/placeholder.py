@@ -1,11 +1,11 @@
-"""Kinds of placeholder jobs. A new kind is a row of `PLACEHOLDERS`, and its name in `Kind`."""
+"""Kinds of placeholder jobs. A new kind is its name, and a row of `PLACEHOLDERS`."""
 
 from collections.abc import Mapping
 from typing import Final, Literal
 
 from msgspec import Struct
 
-Kind = Literal["allocation", "script", "external"]
+PlaceholderKind = Literal["allocation", "script", "external"]
 
 
 class Placeholder(Struct, frozen=True, kw_only=True):
@@ -18,11 +18,11 @@ class Placeholder(Struct, frozen=True, kw_only=True):
     """Its batch script holds the nodes until it ends, and reports its start (P24)."""
     external: bool = False
     """No slurmd runs it: it has Slurm's flag EXTERNAL_JOB."""
-    as_array: Kind | None = None
+    as_array: PlaceholderKind | None = None
     """Kind of the array that replaces many equal jobs; None: no array."""
 
 
-PLACEHOLDERS: Final[Mapping[str, Placeholder]] = {
+PLACEHOLDERS: Final[Mapping[PlaceholderKind, Placeholder]] = {
     "allocation": Placeholder(at_once=True, as_array="script"),
     "script": Placeholder(scripted=True, as_array="script"),
     "external": Placeholder(external=True),

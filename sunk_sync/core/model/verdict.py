@@ -22,6 +22,8 @@ class Verdict(Struct, frozen=True, gc=False):
     wants: tuple[Action, ...] = ()
     because: str = ""
     look_again_s: float | None = None
+    follows: bool = False
+    """A change of hosts wakes the workload at once (P7)."""
 
 
 class Kept(Struct, frozen=True, gc=False):

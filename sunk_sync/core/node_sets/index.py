@@ -16,6 +16,7 @@ from sunk_sync.core.model.node_set import NO_COUNTS, NodeSet, Plan
 from sunk_sync.core.model.node_set_answers import (
     ControllerAge,
     CreateRefused,
+    NodeLimit,
     NodeSetAnswer,
     RequeueTried,
     ReservationSet,
@@ -25,10 +26,11 @@ from sunk_sync.core.node_sets.matches import NodeMatches
 from sunk_sync.core.node_sets.registrations import Registrations
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.node_set import plan_of
-from sunk_sync.core.views.node_set import NO_STORY, Story, leaves
+from sunk_sync.core.views.node_set import NO_STORY, Failures, Story, leaves
 
 NOTHING: Set[str] = frozenset()
 NEVER = float("-inf")
+NO_RECORD = "Slurm had no node of this name"
 
 
 class NodeSetIndex:
@@ -36,6 +38,8 @@ class NodeSetIndex:
     """Keys of Pods whose deletion the breaker holds (N5)."""
     controller: ControllerAge | None = None
     """The last answer about the age of slurmctld."""
+    nodes_max: int | None = None
+    """How many nodes Slurm takes, if it was read."""
 
     def __init__(self, tables: Mapping[Source, Table[Any]], configuration: Configuration) -> None:
         self._configuration = configuration
@@ -44,6 +48,8 @@ class NodeSetIndex:
         self.slurmd_pods: Table[SlurmdPod] = tables["slurmd_pods"]
         self.slurm_nodes: Table[SlurmNode] = tables["slurm_nodes"]
         self.failures = FailureLog()
+        self.unregistered = FailureLog()
+        """Pods that went because their slurmd had no record in Slurm (N3)."""
         self.matches = NodeMatches(tables["nodes"])
         self._specs: dict[str, NodeSet] = {}
         """Key of the table → NodeSet without its status, which no host reads."""
@@ -201,6 +207,7 @@ class NodeSetIndex:
                 del self._by_prefix[row.prefix]
         if after is None and before is not None:
             self.failures.forget(before.key)
+            self.unregistered.forget(before.key)
             self.reservations.pop(before.key, None)
             self.stories.pop(before.key, None)
             self._emptied_s.pop(before.uid, None)
@@ -222,7 +229,8 @@ class NodeSetIndex:
     def pod_changed(
         self, before: SlurmdPod | None, after: SlurmdPod | None, *, now: float
     ) -> set[Key]:
-        """Index a Pod; note the end of one that failed."""
+        """Index a Pod; note the end of one that failed, or that had no record in Slurm."""
+        in_vain = before is not None and self.registrations.is_in_vain(before)
         self.moves += before is None or after is None or before.node_name != after.node_name
         if before is not None and before.owner:
             self._drop(before)
@@ -238,7 +246,9 @@ class NodeSetIndex:
             sets = [self._by_uid[uid] for uid in owners if uid in self._by_uid]
             keys = keys.union(*map(self._find_free, sets))
         if before is not None and after is None and before.failed:
-            self._note_failure(before, now=now)
+            self._note_failure(self.failures, before, why=before.failed, now=now)
+        if before is not None and in_vain and _is_ending(before, after):
+            self._note_failure(self.unregistered, before, why=NO_RECORD, now=now)
         return keys
 
     def _add(self, pod: SlurmdPod) -> None:
@@ -269,10 +279,15 @@ class NodeSetIndex:
             yield node_set_key(key)
         yield from map(node_set_key, self.matches.that_name(slurm_node))
 
-    def _note_failure(self, pod: SlurmdPod, *, now: float) -> None:
+    def _note_failure(self, log: FailureLog, pod: SlurmdPod, *, why: str, now: float) -> None:
         key = self._by_uid.get(pod.owner)
         if key is not None:
-            self.failures.note(key, pod.name, why=pod.failed, now=now)
+            log.note(key, pod.name, why=why, now=now)
+
+    def unregistered_of(self, pod: SlurmdPod) -> Failures | None:
+        """Return how often in a row Pods of this name went without a record in Slurm."""
+        key = self._by_uid.get(pod.owner)
+        return self.unregistered.get(key, pod.name) if key is not None else None
 
     def deletions_held(self, pods: Sequence[str]) -> set[Key]:
         """Note which deletions the breaker holds now; return the NodeSets that this concerns."""
@@ -289,6 +304,9 @@ class NodeSetIndex:
             case ControllerAge():
                 self.controller = answer
                 return set(map(host_key, self.registrations.missing))
+            case NodeLimit():
+                self.nodes_max = answer.nodes_max
+                return {*map(node_set_key, self.node_sets.entries)}
             case RequeueTried():
                 return self._requeue_tried(answer)
             case ReservationSet():
@@ -316,7 +334,9 @@ class NodeSetIndex:
         self.requeued[tried.slurm_node] = tried
         return {host_key(tried.slurm_node)}
 
-    def slurm_node_changed(self, before: SlurmNode | None, after: SlurmNode | None) -> set[Key]:
+    def slurm_node_changed(
+        self, before: SlurmNode | None, after: SlurmNode | None, *, now: float
+    ) -> set[Key]:
         keys: set[Key] = set()
         self.moves += _is_elsewhere(before, after)
         for row in filter(None, (before, after)):
@@ -330,12 +350,18 @@ class NodeSetIndex:
         if before is not None and (after is None or after.ready):
             self.requeued.pop(before.name, None)
         if before is None and after is not None:
-            self.registrations.record_came(after.name)
+            self.registrations.record_came(after.name, now=now)
             if after.stamp is not None:
                 self.made[after.name] += 1
         if before is not None and after is None:
-            self.registrations.record_went(before.name)
+            self._record_went(before, now=now)
         return keys
+
+    def _record_went(self, record: SlurmNode, *, now: float) -> None:
+        stood = self.registrations.record_went(record.name, now=now)
+        key = self._by_digest.get(record.stamp.node_set) if record.stamp is not None else None
+        if stood and key is not None:
+            self.unregistered.succeeded(key, record.name)
 
     def node_changed(self, before: Node | None, after: Node | None) -> set[Key]:
         """A Node may claim the name that a NodeSet wants, or get a Pod of its own."""
@@ -350,6 +376,10 @@ class NodeSetIndex:
 
 def _key(pod: SlurmdPod) -> str:
     return f"{pod.namespace}/{pod.name}"
+
+
+def _is_ending(before: SlurmdPod, after: SlurmdPod | None) -> bool:
+    return after is None or after.terminating or after.uid != before.uid
 
 
 def _counts_for(pod: SlurmdPod) -> tuple[str, bool]:

@@ -9,7 +9,7 @@ from sunk_sync.core.tables.claims import Claims, pod_key
 from sunk_sync.core.tables.entries import Entry
 from sunk_sync.core.tables.last_seen import LastSeen
 from sunk_sync.core.views.host import Home, RecordWish
-from sunk_sync.core.views.node_set import NO_STORY, NodeSetView, Slot, Vacancy
+from sunk_sync.core.views.node_set import NO_STORY, Failures, NodeSetView, Slot, Vacancy
 
 
 class NodeSetSnapshots:
@@ -44,7 +44,15 @@ class NodeSetSnapshots:
             held=self._held(spec, slots),
             emptied_s=index.emptied_s(spec),
             story=index.stories.get(key, NO_STORY),
+            full=self._full(),
         )
+
+    def _full(self) -> str:
+        """Return why slurmctld takes no more nodes, or empty."""
+        nodes, most = len(self._index.slurm_nodes.entries), self._index.nodes_max
+        if most is None or nodes < most:
+            return ""
+        return f"Slurm has {nodes} nodes, and MaxNodeCount in slurm.conf allows {most}"
 
     def size(self, key: str) -> int:
         """Return the number of its slots; 0 if there is no such NodeSet."""
@@ -88,6 +96,9 @@ class NodeSetSnapshots:
     def controller(self) -> ControllerAge | None:
         return self._index.controller
 
+    def unregistered(self, pod: SlurmdPod) -> Failures | None:
+        return self._index.unregistered_of(pod)
+
     def requeued(self, name: str) -> RequeueTried | None:
         return self._index.requeued.get(name)
 
@@ -110,6 +121,7 @@ class NodeSetSnapshots:
             own=own,
             stale=own and stamp is not None and stamp.shape != pod.shape,
             outdated=pod.revision != plan.revision,
+            unregistered=self._index.unregistered.get(spec.key, pod.name),
             misplaced=spec.per_node and self._index.matches.is_misplaced(spec, pod),
         )
 
@@ -123,6 +135,7 @@ class NodeSetSnapshots:
             taken=clash or self._taken(spec, name),
             record=index.slurm_nodes.get(name),
             failures=index.failures.get(spec.key, name),
+            unregistered=index.unregistered.get(spec.key, name),
         )
 
     def _taken(self, spec: NodeSet, name: str) -> str:

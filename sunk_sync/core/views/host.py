@@ -7,6 +7,7 @@ from sunk_sync.core.model.facts import GetResult, Node, Reference, SlurmdPod, Sl
 from sunk_sync.core.model.node_mark import Mark
 from sunk_sync.core.model.node_set import Features, NodeSet, Requeueing, Stamp, Topology
 from sunk_sync.core.model.node_set_answers import ControllerAge, RequeueTried
+from sunk_sync.core.views.node_set import Failures
 from sunk_sync.core.views.parts import NOBODY, Arrival, Doubtful, Residents
 
 
@@ -98,6 +99,8 @@ class Host(Struct, frozen=True, kw_only=True, gc=False):
     """Since when the Slurm node is drained, or in use."""
     requeued: RequeueTried | None = None
     """The last try to requeue jobs, since it was drained."""
+    unregistered: Failures | None = None
+    """Pods of its NodeSet and name before it that had no record in Slurm (N3)."""
     pod_since_s: float = 0.0
     """Since when the Pod, or the one that has ended, is as it is."""
     node: Node | None = None

@@ -13,7 +13,7 @@ CAUSES: tuple[Cause, ...] = ("scale-in", "update", "registration", "deletion", "
 
 
 class Failures(Struct, frozen=True, gc=False):
-    """Pods of one name that failed, or that the API server refused (N21)."""
+    """Pods of one name that failed (N21) or did not register (N3), or that were refused."""
 
     count: int
     """In a row."""
@@ -35,6 +35,8 @@ class Slot(Struct, frozen=True, kw_only=True, gc=False):
     """A slurmd of this NodeSet made the record, and nobody else."""
     stale: bool = False
     """It made it with other options than the Pod has (N4)."""
+    unregistered: Failures | None = None
+    """Pods of this name before it that had no record in Slurm (N3)."""
     outdated: bool = False
     """The Pod has another revision than the NodeSet."""
     misplaced: bool = False
@@ -52,6 +54,8 @@ class Vacancy(Struct, frozen=True, kw_only=True, gc=False):
     record: SlurmNode | None = None
     """A record in Slurm from before."""
     failures: Failures | None = None
+    unregistered: Failures | None = None
+    """As in Slot."""
 
 
 class Story(Struct, frozen=True, kw_only=True, gc=False):
@@ -93,6 +97,8 @@ class NodeSetView(Struct, frozen=True, kw_only=True, gc=False):
     emptied_s: float = float("-inf")
     """When the last Pod went."""
     story: Story = NO_STORY
+    full: str = ""
+    """Why slurmctld takes no more nodes; empty: it does, or nobody knows."""
 
 
 def condemnation(cause: Cause, spec: NodeSet) -> str:

@@ -110,6 +110,8 @@ class Placement(Struct, frozen=True, gc=False):
     """Kubernetes cannot be read: an absence proves nothing."""
     occupants: tuple[str, ...] = ()
     """Pods of other workloads there whose job is not confirmed running (P11)."""
+    full: bool = False
+    """The Node could take the Pod if no other stood there (P28)."""
 
 
 class Stuck(Struct, frozen=True, gc=False):

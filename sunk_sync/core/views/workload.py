@@ -129,6 +129,9 @@ class CandidateHosts(Struct, frozen=True, gc=False):
     """Hosts that the job of a gang must get, because only there a member has its volumes."""
     may_require: bool = False
     """It is a gang with volumes, whose required hosts can change."""
+    follows: bool = False
+    """A change of hosts wakes the workload at once: its Pods were edited (P20), a rule about other
+    Pods or a volume concerns it, or it avoids hosts for a while (P32)."""
 
 
 class Submission(Struct, frozen=True, gc=False):
@@ -188,6 +191,7 @@ NO_ABSENT_PODS = AbsentPods()
 NO_BINDING = Binding()
 NO_LOCATIONS = PodLocations()
 NO_CANDIDATES = CandidateHosts()
+FOLLOWED = CandidateHosts(follows=True)
 NO_SUBMISSION = Submission()
 NO_CALLS = Calls()
 NO_VOLUMES = VolumeNeeds()

@@ -202,8 +202,9 @@ class WorkloadMemory:
             self.ran_s.setdefault(job.job_id, now)
 
     def _note_given_up(self, job: Job, slurm_nodes: Collection[str], *, now: float) -> None:
+        full = self.submissions.full.pop(job.job_id, frozenset())
         for key in filter(self.index.pods.__contains__, self.index.keys_of_job(job.job_id)):
-            self.submissions.note_given_up(key, slurm_nodes, now=now)
+            self.submissions.note_given_up(key, slurm_nodes, full=full, now=now)
 
     def note_sent(self, keys: Iterable[str], *, now: float) -> None:
         """A submission for these workloads was answered, or may have succeeded (P32)."""
@@ -286,6 +287,7 @@ class WorkloadMemory:
         self.started.pop(job_id, None)
         self.first_notices.pop(job_id, None)
         self.left.pop(job_id, None)
+        self.submissions.full.pop(job_id, None)
 
     def forget_bind_refusals(self, job: Job) -> None:
         """Forget refusals for the hosts of this job: the next job may hold others (G4)."""

@@ -34,6 +34,7 @@ from sunk_sync.core.views.parts import (
     SubmissionHistory,
 )
 from sunk_sync.core.views.workload import (
+    FOLLOWED,
     NO_ABSENT_PODS,
     NO_BINDING,
     NO_CALLS,
@@ -246,20 +247,20 @@ class WorkloadSnapshots:
         if members.bound or not members.pods or not (job is None or is_waiting(job)):
             return NO_CANDIDATES
         ruled = self._neighbours.is_ruled(key) or self._volumes.is_user(members.pods)
-        if job is None:
-            if ruled:
-                self._lists.following[key] = None  # its job may come after the last rule
-            return self._candidates(key, members.pods)
+        if job is None:  # if it is ruled, its job may come after the last rule
+            return self._candidates(key, members.pods, follows=ruled)
         edited = is_edited(job, request.digest)
         wanted = self._all.exclusion_updates.wanted.get(job.job_id)
         given_up = bool(self._memory.submissions.of.get(key, NO_HISTORY).hosts)
-        if edited or given_up or ruled or key in self._lists.following:
-            self._lists.following[key] = None  # also after the last rule: its exclusions must go
+        # Also after the last rule: its exclusions must go.
+        follows = edited or given_up or ruled or key in self._lists.following
+        if follows:
             reach = self._all.reach_of_waiting(job, key=key, pods=members.pods)
             wanted = reach if edited or not reach.unfit else None
         if wanted is None:
-            return NO_CANDIDATES
+            return FOLLOWED if follows else NO_CANDIDATES
         return CandidateHosts(
+            follows=follows,
             excluded=wanted.excluded,
             digest=wanted.hosts,
             fit=wanted.fit if given_up else (),
@@ -267,7 +268,7 @@ class WorkloadSnapshots:
             may_require=len(members.pods) > 1 and self._volumes.is_user(members.pods),
         )
 
-    def _candidates(self, key: str, pods: Sequence[Pod]) -> CandidateHosts:
+    def _candidates(self, key: str, pods: Sequence[Pod], *, follows: bool) -> CandidateHosts:
         in_turn = self._neighbours.is_its_turn(key)
         feasible_hosts = self._feasible_hosts
         if in_turn:
@@ -286,6 +287,7 @@ class WorkloadSnapshots:
             in_turn=in_turn,
             ruled=self._neighbours.is_ruled(key),
             required=reach.required,
+            follows=follows,
         )
 
     def _is_crowded(self, key: str) -> bool:
@@ -398,10 +400,14 @@ class WorkloadSnapshots:
         hosts = self._feasible_hosts
         residents, others = self._beside(node.name, slurm_node, own=own)
         unfit = [hosts.unfit(spec, claim, others=others) for spec in specs]
-        if any(unfit) and all(hosts.could_take_alone(spec, claim) for spec in specs):
-            self._memory.submissions.full[own[0]].add(slurm_node)
-        why = next(filter(None, unfit), "") or why_stopped(fences, node)
-        return Placement(slurm_node, node, why, False, residents.unconfirmed)  # noqa: FBT003
+        return Placement(
+            slurm_node=slurm_node,
+            node=node,
+            unfit=next(filter(None, unfit), "") or why_stopped(fences, node),
+            unknown=False,
+            occupants=residents.unconfirmed,
+            full=any(unfit) and all(hosts.could_take_alone(spec, claim) for spec in specs),
+        )
 
 
 def _absent(job: Job | None, known: Mapping[str, Pod]) -> tuple[str, ...]:

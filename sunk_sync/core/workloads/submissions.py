@@ -5,7 +5,7 @@ listing on.
 """
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Set
 
 from msgspec.structs import replace
 
@@ -22,18 +22,19 @@ class SubmissionLog:
         self.of: dict[str, SubmissionHistory] = {}
         self.given_up_at: defaultdict[str, set[str]] = defaultdict(set)
         """Slurm node → workloads that gave up a job there."""
-        self.full: defaultdict[str, set[str]] = defaultdict(set)
-        """Workload → hosts of its live job where other Pods leave it no room."""
+        self.full: dict[str, frozenset[str]] = {}
+        """Job that sunk-sync gives up → those of its hosts where other Pods left it no room."""
 
     def note_sent(self, key: str, *, now: float) -> None:
         known = self.of.get(key, NO_HISTORY)
         self.of[key] = replace(known, sent_s=(*known.sent_s, now)[-A_MINUTE_MAX:])
 
-    def note_given_up(self, key: str, slurm_nodes: Collection[str], *, now: float) -> None:
-        """sunk-sync ended a job that another one replaces."""
+    def note_given_up(
+        self, key: str, slurm_nodes: Collection[str], *, full: Set[str], now: float
+    ) -> None:
+        """sunk-sync ended a job that another one replaces; `full`: where it had no room."""
         known = self.of.get(key, NO_HISTORY)
         lately = now - known.given_up_s < FORGOTTEN_S
-        full = self.full.pop(key, ())
         new = [GivenUp(name, now, name in full) for name in sorted(slurm_nodes)]
         old = [one for one in known.hosts if one.slurm_node not in slurm_nodes]
         newest = (*old, *new)[-HOSTS_MAX:]
@@ -44,7 +45,6 @@ class SubmissionLog:
             self.given_up_at[one.slurm_node].add(key)
 
     def forget(self, key: str) -> None:
-        self.full.pop(key, None)
         for one in self.of.pop(key, NO_HISTORY).hosts:
             there = self.given_up_at[one.slurm_node]
             there.discard(key)

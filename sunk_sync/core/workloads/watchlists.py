@@ -21,8 +21,7 @@ class Watchlists:
         self.orphaned: dict[str, None] = {}
         """Workloads with an unknown Pod and a live job, or a script that waits for it (P21)."""
         self.following: dict[str, None] = {}
-        """Workloads whose waiting job follows the feasible hosts at once: its Pods were edited
-        (P20), or it avoids hosts for a while (P32)."""
+        """Workloads that follow the feasible hosts at once, by their last decision."""
         self.waiting: dict[str, tuple[int, int, str]] = {}
         """Jobs that hold no nodes yet → their numbers, for their order."""
         self.requeued: set[str] = set()

@@ -191,7 +191,7 @@ class JobPush:
 
     async def _update(self, action: UpdateJob) -> Outcome:
         array, _, task = action.job_id.partition("_")
-        if not (task and action.exclusions_only):
+        if not (task and action.change == "exclusions"):
             return await self._update_one(action)
         async with self._marking.setdefault(array, asyncio.Lock()):
             known = self._job_owners.at(action.job_id)
@@ -204,11 +204,12 @@ class JobPush:
         if not isinstance(live, _LiveJob):
             return live
         seen = (live.seen,)
-        if live.record.array and not action.exclusions_only:
+        if live.record.array and action.change != "exclusions":
             return Refused(action, "Slurm cannot change one task of an array alone", seen)
         if "PENDING" not in live.job.state:
             return Refused(action, "the job no longer waits", seen)
-        new = _renewed(live, action) if action.exclusions_only else action.identity
+        exclusions = action.change == "exclusions"
+        new = _renewed(live, action) if exclusions else action.identity
         answer = await self._write_update(live, action, new)
         if isinstance(answer, SlurmError):
             outcome = await self._unwritten(action, answer)
@@ -222,7 +223,7 @@ class JobPush:
 
         Exclusions alone go together with the identity: Slurm takes both or none.
         """
-        if action.exclusions_only:
+        if action.change == "exclusions":
             return await self._write(live, exclusions_body(action, identity))
         answer = await self._write(live, update_body(action))
         if isinstance(answer, SlurmError):

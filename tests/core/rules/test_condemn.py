@@ -8,6 +8,7 @@ from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.facts import Lost
 from sunk_sync.core.model.node_set import UpdateStrategy
 from sunk_sync.core.model.node_set_actions import Condemn, SetStatus
+from sunk_sync.core.views.unregistered import LOGS
 from tests.kit.build import Core
 from tests.kit.node_sets import (
     LARGER,
@@ -139,7 +140,7 @@ def test_new_pods_that_do_not_become_ready_stop_the_update_N13() -> None:
     ("rows", "shown"),
     [
         ([record(3, "DOWN+NOT_RESPONDING", NEW)], "DOWN+DYNAMIC_NORM+NOT_RESPONDING"),
-        ([], "no node of this name"),
+        ([], f"no node of this name. {LOGS}"),
     ],
     ids=["it does not answer", "it has no record"],
 )

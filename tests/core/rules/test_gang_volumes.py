@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from sunk_sync.core.model.actions import Bind, CancelJob, UpdateJob
 from sunk_sync.core.model.facts import Job, Pod, Row
 from sunk_sync.core.model.keys import workload_key_of
+from sunk_sync.core.model.outcomes import Refused, shown_by
 from sunk_sync.core.model.pod_spec import Requirement, Term
 from sunk_sync.core.translate.volume_fit import OUT_OF_REACH
 from sunk_sync.core.workloads.gang_hosts import NOT_TOGETHER, assign
@@ -211,7 +212,9 @@ def test_a_waiting_job_of_a_gang_follows_its_volumes_P7() -> None:
     core.see(*placed(p1="kn3"))
     (update,) = core.workload_wants(pods[0], UpdateJob)
     assert update.description.required_nodes == "n3"
-    assert not update.exclusions_only
+    assert update.change == "hosts"
+    refused = Refused(update, "no such hosts", number=2014)
+    assert not core.see(*shown_by(refused, asked_s=core.now)), "it would be sent again at once"
 
 
 def test_a_required_host_is_required_again_after_a_job_was_given_up_P32() -> None:

@@ -11,7 +11,7 @@ from sunk_sync.core.model.facts import Lost, Node, reference_of
 from sunk_sync.core.model.lock_actions import AnswerLock, GetNodePods, Lock, Unlock
 from sunk_sync.core.model.node_lock import TAINT, LockState, NodePods, tolerates_lock
 from sunk_sync.core.model.pod_spec import Toleration
-from sunk_sync.core.translate.slurmd_pod import TOLERATED
+from sunk_sync.core.translate.slurmd_pod import STAYS
 from tests.kit.build import (
     BOUND,
     OFFER,
@@ -458,7 +458,7 @@ def test_the_lock_is_no_cause_for_a_drain_or_a_cordon_L1(state: LockState) -> No
 
 
 def test_slurmd_pods_of_node_sets_tolerate_the_lock_L1() -> None:
-    assert KEY in TOLERATED
+    assert Toleration(KEY, "Exists") in STAYS
 
 
 KEY = "sunk.coreweave.com/lock"

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from sunk_sync.core.model.actions import CancelJob, SetScheduled, UpdateJob
 from sunk_sync.core.model.facts import OTHER_PODS, Pod, Row, Taken
 from sunk_sync.core.model.pod_spec import PodSpec
+from sunk_sync.core.rules.workload.release import START_S
 from tests.core.rules.test_room_beside_others import BIG, FULL, WANTED
 from tests.kit.build import (
     GIB,
@@ -129,7 +130,7 @@ def test_a_waiting_job_may_use_the_host_as_soon_as_it_has_room_P32() -> None:
     assert not core.workload_wants(WANTED, UpdateJob)
     leave(core, filled("n1")[0])
     (update,) = core.workload_wants(WANTED, UpdateJob)
-    assert (update.excluded, update.exclusions_only) == ((), True)
+    assert (update.excluded, update.change) == ((), "exclusions")
 
 
 def test_a_pod_that_leaves_does_not_free_a_host_that_was_given_up_for_another_cause_P32() -> None:
@@ -188,3 +189,18 @@ def test_the_cause_is_forgotten_with_the_pod_P32() -> None:
     assert WORKLOAD not in submissions.of
     assert not submissions.given_up_at
     assert not submissions.full
+
+
+def test_a_host_that_was_full_for_a_moment_is_avoided_for_the_cause_that_came_later_P32() -> None:
+    """A script never started there. The host counted as full, so the next job could go there."""
+    core = two_hosts(WANTED, *filled("n1"))
+    core.see(running(WANTED, script=True, started=False, job_id="1"))
+    assert core.cancels(WANTED) == [("1", True)]
+    leave(core, filled("n1")[0])
+    assert not core.cancels(WANTED)
+    core.wait(START_S)
+    assert core.cancels(WANTED) == [("1", True)]
+    marked = identity(WANTED, replaced=True)
+    core.see(job(WANTED, state="CANCELLED", slurm_nodes=("n1",), identity=marked, job_id="1"))
+    core.see_listing("jobs", *core.graph.jobs.rows())
+    assert core.submission(WANTED).excluded == ("n1",)

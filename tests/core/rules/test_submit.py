@@ -9,6 +9,7 @@ from sunk_sync.core.model.actions import SetMetadata
 from sunk_sync.core.model.facts import Attempt, Confirmed, Job, Lost, Pod, SubmitRefused
 from sunk_sync.core.model.job_identity import job_name
 from sunk_sync.core.model.names import CANCELLED
+from sunk_sync.core.model.placeholder import PlaceholderKind
 from sunk_sync.core.model.pod_spec import Gang, PodSpec
 from tests.kit.build import (
     BOUND,
@@ -79,7 +80,9 @@ def test_hosts_that_cannot_take_the_pod_or_have_no_node_are_excluded_P7() -> Non
 
 
 @pytest.mark.parametrize("placeholder", ["script", "external"])
-def test_a_refused_job_is_submitted_again_after_five_minutes_P10(placeholder: str) -> None:
+def test_a_refused_job_is_submitted_again_after_five_minutes_P10(
+    placeholder: PlaceholderKind,
+) -> None:
     core = two_hosts(POD, placeholder=placeholder)
     digest = core.submission(POD).identity.digest
     core.see(SubmitRefused(WORKLOAD, 2045, "Invalid account", placeholder, digest))

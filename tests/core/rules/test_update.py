@@ -8,7 +8,9 @@ from msgspec.structs import replace
 from sunk_sync.core.model.actions import CancelJob, UpdateJob
 from sunk_sync.core.model.facts import Job, Node, Row, SubmitRefused
 from sunk_sync.core.model.job_identity import Identity
+from sunk_sync.core.model.outcomes import Refused, shown_by
 from sunk_sync.core.model.pod_spec import Taint
+from sunk_sync.core.model.timing import A_MINUTE_MAX
 from tests.kit.build import (
     OFFER,
     POD,
@@ -93,7 +95,7 @@ def test_a_waiting_job_excludes_a_host_that_became_unfit_P7(gone: bool) -> None:
     assert not updates(core)
     core.see_listing("jobs", its, after_s=2)
     (update,) = updates(core)
-    assert (update.excluded, update.exclusions_only) == (("n1",), True)
+    assert (update.excluded, update.change) == (("n1",), "exclusions")
     assert update.description.cpus == 1
     assert update.identity == replace(its.identity, hosts=update.identity.hosts)
     done = replace(its, identity=update.identity)
@@ -183,7 +185,7 @@ def test_a_waiting_job_may_use_the_host_of_a_replaced_one_when_its_node_is_ready
     core.now += 1
     core.see(node("kn1", offer=OFFER))
     (update,) = updates(core)
-    assert (update.excluded, update.exclusions_only) == ((), True)
+    assert (update.excluded, update.change) == ((), "exclusions")
     core.see(replace(its, identity=update.identity))
     assert not updates(core)
 
@@ -202,7 +204,7 @@ def test_an_edit_that_is_not_yet_answered_follows_the_end_of_the_avoidance_P20_P
     core, _ = avoiding()
     core.see(replace(POD, settings=EDITED))
     (update,) = updates(core)
-    assert (update.excluded, update.exclusions_only) == (("n1",), False)
+    assert (update.excluded, update.change) == (("n1",), "edit")
     core.wait(250)
     again_s = core.workload_verdict(POD).look_again_s
     assert again_s is not None
@@ -262,14 +264,45 @@ def test_many_waiting_jobs_are_updated_a_few_at_a_time_P7() -> None:
 
 
 def test_an_edit_also_updates_the_exclusions_P20() -> None:
-    """A refused update of exclusions alone does not replace the job."""
     core, its = waiting()
     core.see(node("kn1", offer=TAINTED), replace(POD, settings=EDITED))
     (update,) = updates(core)
-    assert (update.excluded, update.exclusions_only) == (("n1",), False)
+    assert (update.excluded, update.change) == (("n1",), "edit")
     assert update.identity.hosts not in ("", its.identity.hosts)
-    core.see(SubmitRefused(WORKLOAD, 2018, "no", "renewal", update.identity.digest))
+
+
+def refused_exclusions() -> tuple[Core, Job]:
+    """A user cancelled job 5. Job 7 waits, and Slurm refused to exclude n1 from it five times."""
+    core, its = waiting(submitted_at=2)
+    cancelled = job(POD, state="CANCELLED", job_id="5")
+    core.see(cancelled, deleted("jobs", cancelled), node("kn1", offer=TAINTED))
+    core.see_listing("jobs", its, after_s=31)
+    (update,) = updates(core)
+    assert update.change == "exclusions"
+    for _ in range(A_MINUTE_MAX):
+        core.see(*shown_by(Refused(update, "no", number=2018), asked_s=core.now))
+    return core, its
+
+
+def test_refused_exclusions_count_as_no_submission_P32() -> None:
+    core, its = refused_exclusions()
+    core.see(replace(POD, cancelled="5/", resubmit="again"), deleted("jobs", its))
+    assert core.submission(POD)
+
+
+def test_refused_exclusions_leave_the_job_and_what_is_known_of_earlier_ones_P7_P17() -> None:
+    core, its = refused_exclusions()
     assert not core.cancels(POD)
+    core.see(deleted("jobs", its))
+    assert not core.submission(POD)
+    assert [end.job_id for end in core.graph.workloads.memory.ends.values()] == ["5"]
+
+
+def test_refused_exclusions_are_no_new_fact_so_the_update_waits_P7() -> None:
+    """An answered write is not sent again until a fact of its key changes."""
+    core, _ = refused_exclusions()
+    (update,) = updates(core)
+    assert not core.see(*shown_by(Refused(update, "no", number=2018), asked_s=core.now))
 
 
 def test_an_edit_of_one_task_of_an_array_replaces_its_job_P20() -> None:

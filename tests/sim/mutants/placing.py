@@ -84,7 +84,7 @@ MUTANTS = (
     _mutant(
         "a waiting job keeps its exclusions when the last rule goes",
         "core/workloads/snapshot.py",
-        " or key in self._lists.following:", ":",
+        " or key in self._lists.following\n", "\n",
         "The simulator's seed 9501025: a Pod waited for ever beside a free host.",
     ),
     _mutant(
@@ -159,7 +159,7 @@ MUTANTS = (
     ),
     _mutant(
         "a job that comes after the last rule keeps its exclusions", "core/workloads/snapshot.py",
-        "            if ruled:\n", "            if False:\n",
+        "follows=ruled)", "follows=False)",
         "The simulator's seed 9532408: its host was free, and the job waited for ever.",
     ),
     _mutant(

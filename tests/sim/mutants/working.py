@@ -150,7 +150,7 @@ MUTANTS = (
     ),
     _mutant(
         "a waiting job avoids a host for ever", "core/workloads/snapshot.py",
-        "if edited or given_up or ruled or key", "if edited or ruled or key",
+        "= edited or given_up or ruled or key", "= edited or ruled or key",
         "A Pod waited behind a full host although the others were ready again.",
     ),
     _mutant(

@@ -22,9 +22,10 @@ from sunk_sync.core.views.node_set import (
     next_available_s,
 )
 from sunk_sync.core.views.topology_shown import next_silence_s, topology_condition
+from sunk_sync.core.views.unregistered import LATE_S, unregistered_shown
 
-PATIENCE_S = 60.0
-"""A Pod that is not ready for so long, or not registered, holds the NodeSet up."""
+PATIENCE_S = LATE_S
+"""A Pod that is not ready for so long holds the NodeSet up."""
 UNFINISHED = ("Working", "RecordsVanished")
 """Reasons of conditions that are True while something is left to do."""
 
@@ -120,7 +121,7 @@ def _progressing(view: NodeSetView, counts: Counts, now: float) -> Condition:
         ("NameTaken", _taken(view)),
         ("InvalidRegistration", _invalid(view)),
         ("PodsNotReady", _not_ready(view, now)),
-        ("NotRegistered", _not_registered(view, now)),
+        ("NotRegistered", unregistered_shown(view, now)),
         ("NoReservation", _not_reserved(view)),
     ):
         if found:
@@ -187,24 +188,6 @@ def _not_ready(view: NodeSetView, now: float) -> Troubles:
         for slot in view.slots
         if not slot.pod.ready and not slot.pod.terminating and now >= slot.since_s + PATIENCE_S
     ]
-
-
-def _not_registered(view: NodeSetView, now: float) -> Troubles:
-    """Return Pods that are ready for long, while their slurmd does not answer slurmctld.
-
-    A stale one waits for its jobs, perhaps for days: that is no trouble.
-    """
-    silent = [slot for slot in view.slots if not (is_registered(slot) or slot.stale)]
-    return [
-        (slot.name, f"ready, but Slurm shows {_shown(slot)}")
-        for slot in silent
-        if slot.pod.ready and now >= slot.since_s + PATIENCE_S
-    ]
-
-
-def _shown(slot: Slot) -> str:
-    record = slot.slurm_node
-    return "no node of this name" if record is None else "+".join(sorted(record.state))
 
 
 def _place(slot: Slot) -> str:

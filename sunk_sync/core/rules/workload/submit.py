@@ -8,7 +8,7 @@ from sunk_sync.core.model.actions import SubmitJob
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import Identity, job_name
-from sunk_sync.core.model.placeholder import AT_ONCE, QUEUED, Kind
+from sunk_sync.core.model.placeholder import AT_ONCE, QUEUED, PlaceholderKind
 from sunk_sync.core.model.timing import A_MINUTE_MAX
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.job_states import AGAIN
@@ -145,7 +145,9 @@ def _submission(
     )
 
 
-def _kind(workload: Workload, description: JobDescription, configuration: Configuration) -> Kind:
+def _kind(
+    workload: Workload, description: JobDescription, configuration: Configuration
+) -> PlaceholderKind:
     chosen = configuration.placeholder
     if chosen != "auto" and chosen in QUEUED:
         return chosen

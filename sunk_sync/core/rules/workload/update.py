@@ -32,7 +32,7 @@ def update(workload: Workload, configuration: Configuration, now: float) -> Ruli
         identity=replace(job.identity, digest=request.digest, hosts=digest or job.identity.hosts),
         description=pinned(request.description, hosts.required),
         excluded=excluded,
-        exclusions_only=not (edited or hosts.may_require),
+        change="edit" if edited else "hosts" if hosts.may_require else "exclusions",
     )
     why = "its Pod was edited" if edited else "other hosts can take its Pods now"
     return Ruling((action,), f"job {job.job_id} is updated: {why}", again_s)
