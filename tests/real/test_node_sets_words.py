@@ -19,10 +19,7 @@ from tests.real.testbed.cache import KUBE_DEFAULT
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
-SLOW_POLL_S = 30
 SLEEP = "#!/bin/sh\nsleep {}\n"
-IDLE_S = 10
-"""Far below the interval of the listings, far above what an idle Pod needs on a busy machine."""
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +85,7 @@ def test_a_node_that_a_person_drained_is_not_available_and_named_N2_N11(farm: Fa
 def test_a_node_of_somebody_else_keeps_its_name_and_is_named_N22(farm: Farm) -> None:
     farm.slurm.scontrol("create", "nodename=cpu-1", "state=cloud", "feature=theirs")
     try:
+        wait_for(lambda: explained(farm, "host", "cpu-1"), "sunk-sync sees the node")
         farm.make(2)
         wait_for(lambda: farm.condition()[0] == "NameTaken", "the condition")
         assert "cpu-1: Slurm has a node of this name of somebody else" in farm.condition()[1]
@@ -160,20 +158,22 @@ def test_no_write_is_refused_because_a_record_is_gone_N10(farm: Farm) -> None:
         farm.scale(replicas)
         wait_for(lambda number=replicas: farm.usable(number), f"{replicas} nodes", deadline_s=60)
         wait_for(lambda number=replicas: len(farm.pods_of()) == number, f"{replicas} Pods")
-    ended = farm.service.writes("delete-node", since=since, outcome="done")
+    wait_for(lambda: len(deletions(farm, since)) == 15, "15 deleted records in the log")
     refused = farm.service.lines("write", since=since, outcome="refused")
-    print(f"{len(ended)} records deleted, {len(refused)} writes refused")
-    assert len(ended) == 15
+    print(f"15 records deleted, {len(refused)} writes refused")
     assert not refused
 
 
-def test_an_idle_scale_in_waits_for_no_listing_of_slurm_nodes_S6_N8() -> None:
-    require(kube=KUBE_DEFAULT, slurm="26.05")
-    slow = {"slurm_poll_interval": f"{SLOW_POLL_S}s"}
-    with farm_with("26.05", flags_for=lambda _bed: slow) as farm:
-        farm.make(3)
-        wait_for(lambda: farm.is_available(3), "three nodes", deadline_s=3 * SLOW_POLL_S)
-        begun_s = time.monotonic()
-        farm.scale(0)
-        wait_for(lambda: not farm.pods_of(), "all Pods gone", deadline_s=IDLE_S)
-        print(f"three idle Pods gone after {time.monotonic() - begun_s:.2f} s")
+def deletions(farm: Farm, since: int) -> list[Any]:
+    return farm.service.writes("delete-node", since=since, outcome="done")
+
+
+def test_an_idle_node_is_read_at_once_after_its_drain_and_once_S6_N8(farm: Farm) -> None:
+    farm.make(3)
+    wait_for(lambda: farm.is_available(3), "three nodes in Slurm")
+    since, begun_s = farm.service.mark(), time.monotonic()
+    farm.scale(0)
+    wait_for(lambda: not farm.pods_of(), "all Pods gone")
+    print(f"three idle Pods gone after {time.monotonic() - begun_s:.2f} s")
+    reads = farm.service.lines("read", since=since, action="get-slurm-node", outcome="done")
+    assert sorted(one["slurm_node"] for one in reads) == ["cpu-0", "cpu-1", "cpu-2"]

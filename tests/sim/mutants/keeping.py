@@ -97,7 +97,7 @@ MUTANTS = (
     ),
     _mutant(
         "a Pod is made beside a record of another shape", POPULATE,
-        "    if record.stamp.shape != view.plan.stamp.shape:",
+        "    if is_older(record, view.plan):",
         "    if False:",
         "slurmd came back with more memory, and Slurm kept the old number.",
     ),
