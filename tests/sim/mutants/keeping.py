@@ -13,6 +13,8 @@ VIEW, INDEX = "core/views/node_set.py", "core/node_sets/index.py"
 PUSH, RECORDS = "kube/write/node_sets.py", "slurm/write/records.py"
 PRECONDITION = "slurm/write/precondition.py"
 EXCLUSION = "controller/mutual_exclusion.py"
+TALLY, TELL = "core/rules/node_set/tally.py", "core/rules/node_set/tell.py"
+DRAIN, RETIRE = "core/rules/host/drain.py", "core/rules/host/retire.py"
 REQUEUE, REQUEUE_PUSH = "core/rules/host/requeue.py", "slurm/write/requeue.py"
 
 
@@ -95,7 +97,7 @@ MUTANTS = (
     ),
     _mutant(
         "a Pod is made beside a record of another shape", POPULATE,
-        "    if record.stamp.shape != view.plan.stamp.shape:",
+        "    if is_older(record, view.plan):",
         "    if False:",
         "slurmd came back with more memory, and Slurm kept the old number.",
     ),
@@ -157,5 +159,36 @@ MUTANTS = (
         "    return in_maintenance(record.state)",
         '    return in_maintenance(record.state) or "RESERVED" in record.state',
         "The update began in the afternoon, although the window was at night.",
+    ),
+    _mutant(
+        "a node that a person drained is available", VIEW,
+        "record is not None and not takes_no_job(record.state)", "record is not None",
+        "A person drained a node, and the NodeSet counted it as available.",
+    ),
+    _mutant(
+        "a name that Slurm gave away is not said", TALLY,
+        "[one.name for one in view.vacancies if is_foreign(one.record, view.plan)]", "[]",
+        "A static node had the name of a slot. The NodeSet waited for ever, and said in sync.",
+    ),
+    _mutant(
+        "a record that goes gets a new reason", DRAIN,
+        "drained and (goes or slurm_node.reason == reason)",
+        "drained and slurm_node.reason == reason",
+        "One of ten deletions of records logged a refused drain.",
+    ),
+    _mutant(
+        "a drain meets the deletion of its record", EXCLUSION,
+        "slot.after = (record,) if record is not None else ()", "slot.after = ()",
+        "Slurm refused the drain of a node that was gone by then.",
+    ),
+    _mutant(
+        "an idle Pod waits for the next listing", RETIRE,
+        "        return _look(host)", "        return QUIET",
+        "Idle scale-ins took the interval between two listings of Slurm nodes.",
+    ),
+    _mutant(
+        "an update has no end", TELL,
+        "view.story.updated_to == revision or ", "",
+        "`kubectl describe` showed updates that began, and seldom one that ended.",
     ),
 )  # fmt: skip
