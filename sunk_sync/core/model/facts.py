@@ -126,7 +126,7 @@ class SlurmdPod(Struct, frozen=True, kw_only=True, gc=False):
     revision: str = ""
     shape: str = ""
     deletion_cost: int = 0
-    """Of such a Pod: its NodeSet's revision, the shape in its record's stamp, and what users set."""
+    """Of such a Pod: revision of its NodeSet, shape in the stamp of its record, and users' cost."""
     tolerates_lock: bool = False
 
 
