@@ -181,11 +181,11 @@ def _replaced(view: NodeSetView, slots: Sequence[Slot], now: float, *, may_begin
     outdated = [slot for slot in slots if _reason(spec, slot) is not None]
     if not outdated:
         return {}
-    aside = [one for one in slots if is_set_aside(one)]
+    aside = sum(is_set_aside(one) for one in slots)
     held = sum(is_held_by_drain(one, view.plan) for one in view.vacancies)
-    kept = [one for one in slots if cause_of(one.pod) is None and one not in aside]
+    kept = [one for one in slots if cause_of(one.pod) is None and not is_set_aside(one)]
     budget = unavailable_max(spec.strategy, desired=view.desired)
-    desired = view.desired - len(aside) - held
+    desired = view.desired - aside - held
     left = budget - desired + sum(is_available(one, spec, now=now) for one in kept)
     causes: Causes = {}
     for slot in sorted(outdated, key=_rank_in_update):
