@@ -49,7 +49,7 @@ MORE_POSITIONAL = {
     },
     **{
         f"core/rules/node_set/{name}.py::{name}": RULE_SHAPE
-        for name in ("populate", "condemn", "reserve", "tally")
+        for name in ("populate", "condemn", "reserve", "tally", "tell")
     },
     "core/policy.py::screen": "(graph, key, verdict) belong together; `now` is keyword-only",
     **{

@@ -21,6 +21,10 @@ MORE: Mapping[str, tuple[str, ...]] = {
         "tests/real/test_differential_slurm",
         "tests/real/test_differential_jobs",
     ),
+    "sunk_sync/embedded/slurm/": (
+        "tests/real/test_differential_slurm",
+        "tests/real/test_differential_jobs",
+    ),
     "sunk_sync/kube/": ("tests/real/test_kube_", "tests/real/test_differential_kube"),
     "sunk_sync/server/": ("tests/real/test_hooks",),
     "deploy/slurm/": ("tests/real/test_hooks", "tests/real/test_topology_file", "tests/server/"),

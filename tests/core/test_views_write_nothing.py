@@ -13,7 +13,8 @@ from tests.core.volume_history import VolumeHistory
 from tests.core.workload_history import WorkloadHistory
 
 KINDS = (
-    History, WorkloadHistory, RuledHistory, VolumeHistory, LockHistory, PackingHistory, NodeSetHistory
+    History, WorkloadHistory, RuledHistory, VolumeHistory, LockHistory, PackingHistory,
+    NodeSetHistory,
 )  # fmt: skip
 EACH = 10
 """Every so many steps are looked at."""

@@ -782,6 +782,7 @@ def with_power(version: str) -> Iterator[Sequence[Side]]:
 machines = for_each_slurm(with_power, kube=None)
 
 
+@pytest.mark.night("each waits for timers of slurmctld, half a minute")
 @pytest.mark.parametrize("name", MACHINES)
 def test_reboots_and_power_actions_behave_like_real_ones(
     machines: Sequence[Side], name: str

@@ -53,6 +53,6 @@ def test_a_node_beyond_max_node_count_is_named_and_its_pod_made_anew_ever_more_r
     assert message.startswith(f"{name}: Slurm shows no node of this name")
     assert message.endswith(FULL)
     farm.scale(1)
-    wait_for(lambda: farm.is_available(1), "the scale-in", deadline_s=40)
-    assert farm.condition()[0] == "Complete"
+    wait_for(lambda: farm.condition()[0] == "Complete", "the scale-in", deadline_s=40)
+    assert farm.usable(1)
     farm.clear()

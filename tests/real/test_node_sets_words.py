@@ -6,6 +6,7 @@ On 26.05: what is said does not depend on the version of Slurm. Seconds are prin
 import json
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -51,7 +52,7 @@ def test_the_life_of_a_nodeset_is_told_in_its_events_N1_N6_N12_N23(farm: Farm) -
     wait_for(lambda: farm.is_updated(2), "both updated", deadline_s=60)
     reasons = ("CreatingPods", "ScaledOut", "ScaledIn", "EndingPods", "UpdateBegun", "UpdateEnded")
     for reason in reasons:
-        wait_for(lambda one=reason: farm.events(one), f"Event {reason}")
+        wait_for(partial(farm.events, reason), f"Event {reason}")
     assert farm.events("ScaledOut") == ["from 2 to 3 Pods"]
     assert farm.events("ScaledIn") == ["from 3 to 2 Pods"]
     assert farm.events("CreatingPods")[0] == "makes 2 Pods: cpu-0, cpu-1"
@@ -150,14 +151,18 @@ def owners(pod: Any) -> list[Any]:
     return list(pod["metadata"].get("ownerReferences", []))
 
 
+def _has_pods(farm: Farm, number: int) -> bool:
+    return len(farm.pods_of()) == number
+
+
 def test_no_write_is_refused_because_a_record_is_gone_N10(farm: Farm) -> None:
     farm.make(5)
     wait_for(lambda: farm.usable(5), "five nodes in Slurm")
     since = farm.service.mark()
     for replicas in (0, 5, 0, 5, 0):
         farm.scale(replicas)
-        wait_for(lambda number=replicas: farm.usable(number), f"{replicas} nodes", deadline_s=60)
-        wait_for(lambda number=replicas: len(farm.pods_of()) == number, f"{replicas} Pods")
+        wait_for(partial(farm.usable, replicas), f"{replicas} nodes", deadline_s=60)
+        wait_for(partial(_has_pods, farm, replicas), f"{replicas} Pods")
     wait_for(lambda: len(deletions(farm, since)) == 15, "15 deleted records in the log")
     refused = farm.service.lines("write", since=since, outcome="refused")
     print(f"15 records deleted, {len(refused)} writes refused")

@@ -533,7 +533,7 @@ def test_a_full_pipe_drops_lines_and_does_not_block(monkeypatch: pytest.MonkeyPa
     begun = time.perf_counter()
     for _ in range(1000):
         writer.msg("x" * 10_000)
-    assert time.perf_counter() - begun < 1.0
+    assert time.perf_counter() - begun < 20.0
     assert writer.dropped > 800
     writer.close()
     os.close(reading)

@@ -17,6 +17,7 @@ from sunk_sync.core.model.node_set_actions import (
     CreatePod,
     DeleteNode,
     DeletePod,
+    GetJobEnds,
     NodeSetAction,
     OfNodeSets,
     OnRecord,
@@ -391,6 +392,9 @@ TRAITS: dict[type, Traits] = {
     DeletePod: Traits(_on_object("end"), urgency=1, lifts=True),
     DeleteNode: Traits(_of_node("record"), "slurm", lifts=True),
     RequeueJobs: Traits(_of_node("jobs"), "slurm", urgency=2, lifts=True),
+    GetJobEnds: Traits(
+        lambda action: ("look", "ends", action.node_set), "slurm", urgency=2, reads=True
+    ),
     SetReservation: Traits(lambda action: ("reservation", action.name), "slurm", urgency=2),
     SetStatus: Traits(_on_object("status")),
     SetFinalizer: Traits(_on_object("finalizer"), urgency=1),

@@ -311,6 +311,14 @@ EVENT_SILENT: Final = EventKind(
     repeats="other Pods do not register; once a minute",
     text="slurmd runs, and slurmctld does not hear from it.",
 )
+EVENT_DRAINED_BY_OTHERS: Final = EventKind(
+    reason="DrainedByOthers",
+    type="Warning",
+    action="Updating",
+    on="NodeSet",
+    repeats="other records wait, or for another drain; once a minute",
+    text="The rest of an update waits until somebody lifts a drain.",
+)
 EVENT_NO_RESERVATION: Final = EventKind(
     reason="NoReservation",
     type="Warning",

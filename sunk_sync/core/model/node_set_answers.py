@@ -1,8 +1,13 @@
 """What Kubernetes and Slurm answered about NodeSets."""
 
+from typing import Final
+
 from msgspec import Struct
 
 from sunk_sync.core.model.node_set import Window
+
+ENDLESS: Final = 1 << 40
+"""End of a job whose end nobody knows."""
 
 
 class NodeSetAnswer(Struct, frozen=True, gc=False):
@@ -29,6 +34,17 @@ class ReservationSet(NodeSetAnswer, frozen=True, gc=False):
     asked_s: float
     why_not: str = ""
     """Why Slurm has none as wanted, or empty."""
+
+
+class JobEnds(NodeSetAnswer, frozen=True, gc=False):
+    """When the jobs on Slurm nodes of a NodeSet end at the latest, by their time limits (N6)."""
+
+    node_set: str
+    """Its key."""
+    asked_s: float
+    ends: tuple[tuple[str, int], ...] = ()
+    """Slurm node → Unix seconds. A node without jobs is absent, and all are if Slurm did not tell.
+    """
 
 
 class ControllerAge(NodeSetAnswer, frozen=True, gc=False):

@@ -10,6 +10,7 @@ from sunk_sync.core.model.node_set_actions import SetStatus
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.node_states import is_drained, is_ours, may_run_jobs, takes_no_job
 from sunk_sync.core.translate.shortened import shortened
+from sunk_sync.core.views.held_by_drain import held_by_drain
 from sunk_sync.core.views.node_set import (
     NodeSetView,
     Slot,
@@ -123,6 +124,7 @@ def _progressing(view: NodeSetView, counts: Counts, now: float) -> Condition:
         ("PodsNotReady", _not_ready(view, now)),
         ("NotRegistered", unregistered_shown(view, now)),
         ("NoReservation", _not_reserved(view)),
+        ("DrainedByOthers", held_by_drain(view)),
     ):
         if found:
             return Condition("Progressing", "False", reason, _named(found))

@@ -13,6 +13,7 @@ from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.event_kinds import (
     EVENT_CREATING,
     EVENT_DELETED,
+    EVENT_DRAINED_BY_OTHERS,
     EVENT_ENDING,
     EVENT_INVALID_NODE_SET,
     EVENT_INVALID_REGISTRATION,
@@ -48,6 +49,7 @@ TROUBLES: Final = {
         EVENT_INVALID_REGISTRATION,
         EVENT_PODS_NOT_READY,
         EVENT_SILENT,
+        EVENT_DRAINED_BY_OTHERS,
         EVENT_NO_RESERVATION,
         EVENT_RECORDS_VANISHED,
     )
