@@ -23,8 +23,8 @@ LOG_EVENTS: Final = (
         "write",
         ("debug", "info", "warning"),
         ("action", "outcome", "because", "seconds", "why", "same_since_last_told", "…"),
-        "A write was answered: `done`; `refused` or `unsure` with `why` are warnings. More fields"
-        " name the object.",
+        "A write was answered: `done`; `refused` or `unsure` with `why` are warnings, but `debug`"
+        " if the object was deleted meanwhile. More fields name the object.",
     ),
     LogEvent(
         "read",

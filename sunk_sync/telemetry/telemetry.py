@@ -150,11 +150,14 @@ class Telemetry:
     def _level_of(self, action: Action, outcome: Outcome) -> tuple[Callable[..., Any], _Extra]:
         """Return the level: debug for reads; equal failures are warnings once a minute.
 
-        A refusal is one of this object alone, so those of other objects are not equal to it.
+        A refusal is one of this object alone, so those of other objects are not equal to it. If the
+        object is gone it is no fault: its end and this write met, and nothing is left to do.
         """
         if isinstance(outcome, Done) and not outcome.why:
             return (self.log.debug if traits_of(action).reads else self.log.info), {}
         extra: _Extra = {"why": outcome.why}
+        if isinstance(outcome, Refused) and outcome.missing:
+            return self.log.debug, extra
         whose = target_of(action) if isinstance(outcome, Refused) else ()
         loud, others = self._troubles.ask((name_of(action), outcome.why, *whose))
         if others:

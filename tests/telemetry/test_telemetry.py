@@ -157,6 +157,17 @@ def test_a_refusal_is_a_warning_with_the_answer_of_the_server(bench: Bench) -> N
     assert line["why"] == "drained by root: bad DIMM"
 
 
+@pytest.mark.parametrize("action", [DRAIN, act.SetConditions(POD, ())], ids=["node", "Pod"])
+def test_a_refusal_because_the_object_is_gone_is_no_fault(action: act.Action) -> None:
+    """Most of these objects sunk-sync deleted itself, a moment before."""
+    quiet, debug = Bench("info"), Bench("debug")
+    for one in (quiet, debug):
+        one.telemetry.wrote(action, Refused(action, "it is gone", missing=True), BECAUSE, 0.1)
+    assert quiet.lines() == []
+    (line,) = debug.lines()
+    assert (line["outcome"], line["why"]) == ("refused", "it is gone")
+
+
 def test_the_same_refusal_of_one_object_is_one_line_a_minute_with_a_count(bench: Bench) -> None:
     """Each change of a fact lets sunk-sync ask again."""
     other = act.Drain("n2", DRAIN.reason)

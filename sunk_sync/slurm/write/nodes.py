@@ -165,7 +165,7 @@ def _judge(index: int, action: Action, reads: Reads) -> _Write | Outcome:
     if seen.too_old:
         return Unsure(action, seen.too_old, seen=seen.news)
     if seen.node is None:
-        return Refused(action, "Slurm has no such node", seen.news)
+        return Refused(action, "Slurm has no such node", seen.news, missing=True)
     planned = plan(action, seen.node)
     if planned is None:
         return Done(action, seen.news)
@@ -177,7 +177,7 @@ def _judge(index: int, action: Action, reads: Reads) -> _Write | Outcome:
 def _unsuccessful(action: Action, failure: SlurmError, news: Sequence[Observed] = ()) -> Outcome:
     """Return the outcome of a failed call, with `news`, which was read before the call."""
     if failure.final:
-        return Refused(action, str(failure), tuple(news))
+        return Refused(action, str(failure), tuple(news), missing=failure.kind == "no_such")
     return Unsure(action, str(failure), seen=tuple(news))
 
 
