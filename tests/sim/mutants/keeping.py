@@ -84,7 +84,7 @@ MUTANTS = (
     ),
     _mutant(
         "nodes that a person drained eat the budget", CONDEMN,
-        "    desired = view.desired - len(aside) - held",
+        "    desired = view.desired - aside - held",
         "    desired = view.desired",
         "Two of eight nodes were drained by people, and no node was updated.",
     ),
