@@ -69,7 +69,12 @@ def until(claim: Callable[[], bool]) -> None:
 def held(proxy: Proxy) -> Iterator[None]:
     """Meanwhile the proxy looks at nothing, however fast it is."""
     begun, ended = threading.Event(), threading.Event()
-    proxy._loop.call_soon_threadsafe(lambda: (begun.set(), ended.wait()))
+
+    def hold() -> None:
+        begun.set()
+        ended.wait()
+
+    proxy._loop.call_soon_threadsafe(hold)
     begun.wait()
     try:
         yield
