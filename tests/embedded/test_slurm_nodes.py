@@ -88,14 +88,47 @@ def test_a_node_with_a_dead_slurmd_is_silent_then_down_until_it_registers() -> N
     assert (node_state(slurm), slurm.nodes["n1"].reason) == ("IDLE", "")
 
 
-def test_a_drained_node_whose_slurmd_dies_keeps_its_reason() -> None:
+def test_the_reason_of_a_drained_node_says_that_its_slurmd_died() -> None:
+    """As both releases do it (tests/real/test_silent_slurmd.py)."""
     slurm = slurm_of()
     slurm.drain("n1", reason="k8s: x", now_s=1)
     slurm.kill_slurmd("n1", now_s=2)
     assert node_state(slurm, at=400) == "DOWN+DRAIN+NOT_RESPONDING"
-    assert slurm.nodes["n1"].reason == "k8s: x"
+    said = "k8s: x : Not responding"
+    assert slurm.nodes["n1"].reason == said
     slurm.start_slurmd("n1", now_s=401)
-    assert (node_state(slurm), slurm.nodes["n1"].reason) == ("IDLE+DRAIN", "k8s: x")
+    assert (node_state(slurm), slurm.nodes["n1"].reason) == ("IDLE+DRAIN", said)
+
+
+@pytest.mark.parametrize("again", ["restart", "reconfigure"])
+def test_no_node_stays_unknown_whose_slurmd_never_comes_back(again: str) -> None:
+    """Host seed 7720009. A node that is DOWN stays it, as in tests/real/test_silent_slurmd.py."""
+    slurm = slurm_of()
+    slurm.drain("n2", reason="x", now_s=1)
+    slurm.update("n3", Update(state="DOWN", reason="fan"), now_s=1)
+    for name in slurm.nodes:
+        slurm.kill_slurmd(name, now_s=2)
+    getattr(slurm, again)(now_s=400)
+    states = [node_state(slurm, name) for name in slurm.nodes]
+    assert states == ["DOWN", "DOWN+DRAIN", "DOWN"]
+    getattr(slurm, again)(now_s=401)
+    silent = "DOWN+NOT_RESPONDING"
+    states = [node_state(slurm, name, at=802) for name in slurm.nodes]
+    assert states == [silent, "DOWN+DRAIN+NOT_RESPONDING", silent]
+
+
+@pytest.mark.parametrize("again", ["restart", "reconfigure"])
+def test_a_power_action_goes_on_after(again: str) -> None:
+    """Its end was forgotten, and the node stayed UNKNOWN for ever (host seed 7720143)."""
+    slurm = slurm_of(power_saving=True)
+    slurm.update("n1", Update(state="POWER_DOWN"), now_s=1)
+    assert node_state(slurm, at=2.5) == "IDLE+POWERING_DOWN"
+    getattr(slurm, again)(now_s=3)
+    assert node_state(slurm, at=200) == "IDLE+POWERED_DOWN"
+    slurm.update("n1", Update(state="POWER_UP"), now_s=201)
+    assert "POWERING_UP" in node_state(slurm, at=203)
+    getattr(slurm, again)(now_s=204)
+    assert node_state(slurm, at=900) == "IDLE"
 
 
 def test_a_slurmd_that_returns_in_time_does_not_go_down() -> None:

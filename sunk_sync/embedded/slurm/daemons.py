@@ -20,6 +20,7 @@ from sunk_sync.embedded.slurm.model.timers import SlurmTimers
 from sunk_sync.embedded.slurm.scheduler import Scheduler
 
 SILENT: Final = "Not responding"
+_REQUESTED: Final = frozenset({"REBOOT_REQUESTED", "POWER_DOWN", "POWER_UP"})
 _BOOTED: Final = frozenset({"POWERING_UP", "REBOOT_ISSUED"})
 
 
@@ -32,6 +33,29 @@ class Daemons:
     def stop(self, name: str) -> None:
         """Stop a slurmd: it misses the next ping, and its node is DOWN after SlurmdTimeout."""
         self._memory.slurmds[name] = replace(self._memory.slurmds[name], running=False)
+        self._miss(name)
+
+    def meet_again(self, after_s: float) -> None:
+        """Ask every slurmd, after slurmctld has read its configuration; some do not answer.
+
+        It goes on with reboots and power actions.
+        """
+        self.ping_soon(after_s)
+        for node in list(self._memory.nodes.values()):
+            self._go_on(node)
+        for name, slurmd in self._memory.slurmds.items():
+            if not slurmd.running:
+                self._miss(name)
+
+    def _go_on(self, node: Node) -> None:
+        if node.flags & _REQUESTED:
+            self._begin_soon(node.name)
+        elif node.flags & _BOOTED:
+            self._boot_later(node.name)
+        elif "POWERING_DOWN" in node.flags:
+            self._off_later(node.name)
+
+    def _miss(self, name: str) -> None:
         knobs, now_s = self._memory.knobs, self._memory.now_s
         self._timers.note(_following(now_s, knobs.ping_every_s), lambda _: self._ping(name))
         self._timers.note(now_s + knobs.slurmd_timeout_s, lambda _: self._time_out(name))
@@ -57,28 +81,27 @@ class Daemons:
         """Apply an update: end the jobs of a DOWN node, begin reboots and power actions."""
         if node.base == "DOWN":
             self._scheduler.lifecycle.fail_node(node.name)
-        if node.flags & {"REBOOT_REQUESTED", "POWER_DOWN", "POWER_UP"}:
+        if node.flags & _REQUESTED:
             self._begin_soon(node.name)
         self._scheduler.look()
 
     def _ping(self, name: str) -> None:
         node = self._silent(name)
-        if node is not None and node.base != "DOWN" and DEAF not in node.flags:
+        if node is not None and DEAF not in node.flags:
             self._memory.put(replace(node, flags=node.flags | {DEAF}))
 
     def _time_out(self, name: str) -> None:
         node = self._silent(name)
         if node is None or node.base == "DOWN" or node.flags & POWER:
             return
-        stands = node.flags & {"DRAIN", "FAIL"} and node.reason
-        said = {} if stands else {"reason": SILENT, "reason_user": "slurm"}
         self._memory.put(
             replace(
                 node,
                 base="DOWN",
                 flags=node.flags | {DEAF},
-                reason_s=node.reason_s if stands else self._memory.epoch_s,
-                **said,
+                reason=f"{node.reason} : {SILENT}" if node.reason else SILENT,
+                reason_s=self._memory.epoch_s,
+                reason_user="slurm",
             )
         )
         self._scheduler.lifecycle.fail_node(name)
@@ -139,7 +162,7 @@ class Daemons:
     def _begin(self, name: str) -> None:
         """Begin a reboot or power action as soon as the node has no job."""
         node = self._memory.nodes.get(name)
-        if node is None or not node.flags & {"REBOOT_REQUESTED", "POWER_DOWN", "POWER_UP"}:
+        if node is None or not node.flags & _REQUESTED:
             return
         if node.running or node.ending:
             self._begin_soon(name)
@@ -167,10 +190,12 @@ class Daemons:
 
     def _power_down(self, node: Node) -> None:
         self._memory.put(replace(node, flags=(node.flags - POWER - {DEAF}) | {"POWERING_DOWN"}))
+        self._off_later(node.name)
 
+    def _off_later(self, name: str) -> None:
         def off(now_s: float) -> None:
             del now_s
-            known = self._memory.nodes.get(node.name)
+            known = self._memory.nodes.get(name)
             if known is not None and "POWERING_DOWN" in known.flags:
                 flags = (known.flags - POWER - {"DRAIN"}) | {"POWERED_DOWN"}
                 self._memory.put(replace(known, flags=flags))

@@ -15,7 +15,15 @@ from sunk_sync.embedded.slurm.memory import Loss, Memory, Setup, Slurmd
 from sunk_sync.embedded.slurm.model.array import Target, targets
 from sunk_sync.embedded.slurm.model.job import Job, JobRequest, has_script
 from sunk_sync.embedded.slurm.model.names import NamesError, named
-from sunk_sync.embedded.slurm.model.node import DEAF, DYNAMIC, Node, NodeSpec, counted, new_node
+from sunk_sync.embedded.slurm.model.node import (
+    DEAF,
+    DYNAMIC,
+    Node,
+    NodeSpec,
+    counted,
+    is_forgotten,
+    new_node,
+)
 from sunk_sync.embedded.slurm.model.release import (
     BUSY_NODES,
     DUPLICATE_NODE,
@@ -285,12 +293,12 @@ class SlurmWorld:
         """Do `scontrol reconfigure`: fields set by REST fall back to slurm.conf.
 
         Drains, reasons, comment and extra stay; weight, features and GRES do not. A dynamic node
-        keeps its features too. Nodes are UNKNOWN for a moment.
+        keeps its features too. Nodes that are not DOWN are UNKNOWN until their slurmd registers.
         """
         self.advance(now_s)
         for node in list(self._memory.nodes.values()):
             self._memory.put(replace(self._configured(node), weight=node.spec.weight))
-        self._daemons.ping_soon(self._memory.knobs.settle_after_s)
+        self._daemons.meet_again(self._memory.knobs.settle_after_s)
 
     def stop_controller(self, *, now_s: float) -> None:
         """Stop slurmctld: it notices nothing and starts nothing."""
@@ -299,7 +307,7 @@ class SlurmWorld:
         self._tell()
 
     def start_controller(self, *, now_s: float, lose_state: Loss = "nothing") -> None:
-        """Start slurmctld; nodes are UNKNOWN until their slurmd register."""
+        """Start slurmctld; nodes that were not DOWN are UNKNOWN until their slurmd registers."""
         self.advance(now_s)
         self.controller_up = True
         self._memory.started_s = self._memory.epoch_s
@@ -312,10 +320,7 @@ class SlurmWorld:
         self._daemons = Daemons(self._memory, self._timers, self._scheduler)
         self._scheduler.resume()
         self._scheduler.lifecycle.kill_orphans(scripts)
-        self._daemons.ping_soon(self._memory.knobs.register_after_s)
-        for name, slurmd in self._memory.slurmds.items():
-            if not slurmd.running:
-                self._daemons.stop(name)
+        self._daemons.meet_again(self._memory.knobs.register_after_s)
 
     def restart(self, *, now_s: float, lose_state: Loss = "nothing") -> None:
         self.stop_controller(now_s=now_s)
@@ -342,7 +347,8 @@ class SlurmWorld:
         forgets = self._memory.knobs.reconfigure_forgets_comments
         unknown = replace(
             node,
-            base=node.base if node.base == "FUTURE" else "UNKNOWN",
+            base="UNKNOWN" if is_forgotten(node) else node.base,
+            flags=node.flags - {DEAF},
             comment="" if forgets else node.comment,
             extra="" if forgets else node.extra,
         )

@@ -21,6 +21,7 @@ REBOOTING: Final = frozenset({"REBOOT_REQUESTED", "REBOOT_ISSUED"})
 POWER: Final = frozenset(
     {"POWER_DOWN", "POWERING_DOWN", "POWERED_DOWN", "POWER_UP", "POWERING_UP", "POWER_DRAIN"}
 )
+OFF: Final = frozenset({"POWERING_DOWN", "POWERED_DOWN"})
 STANDING: Final = frozenset({"DRAIN", "FAIL", "POWER_DOWN", "POWER_UP"})
 """States besides DOWN that may have a reason."""
 UNFIT: Final = frozenset({"DRAIN", "FAIL", "COMPLETING", DEAF, INVALID_REG}) | REBOOTING | POWER
@@ -84,6 +85,14 @@ class Node(Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         return self.spec.name
+
+
+def is_forgotten(node: Node) -> bool:
+    """Whether slurmctld does not know the state of this node after its own start.
+
+    It saves that a node is DOWN, or powered down.
+    """
+    return node.base not in ("DOWN", "FUTURE") and not node.flags & OFF
 
 
 def new_node(spec: NodeSpec, *, dynamic: bool = False) -> Node:
