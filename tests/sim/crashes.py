@@ -57,8 +57,9 @@ def whole(name: str) -> tuple[dict[str, Any], Sequence[Point]]:
 
 
 def singles(name: str, *, every: int = 1) -> Sequence[Crash]:
-    """Return each `every`th point of a scenario, from the middle of the first so many."""
-    return [Crash(name, (point.number,)) for point in whole(name)[1][every // 2 :: every]]
+    """Return each `every`th point of a scenario, with the one in the middle."""
+    points = whole(name)[1]
+    return [Crash(name, (point.number,)) for point in points[len(points) // 2 % every :: every]]
 
 
 def firsts(name: str) -> Sequence[Crash]:
