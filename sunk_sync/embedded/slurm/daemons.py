@@ -198,7 +198,8 @@ class Daemons:
             known = self._memory.nodes.get(name)
             if known is not None and "POWERING_DOWN" in known.flags:
                 flags = (known.flags - POWER - {"DRAIN"}) | {"POWERED_DOWN"}
-                self._memory.put(replace(known, flags=flags))
+                base = "IDLE" if known.base == "UNKNOWN" else known.base
+                self._memory.put(replace(known, base=base, flags=flags))
 
         self._timers.note(self._memory.now_s + self._memory.knobs.suspend_s, off)
 
