@@ -31,8 +31,7 @@ class HostSnapshots:
         pod = claim.pod.row if claim.pod is not None else None
         node = claim.node.row if claim.node is not None else None
         since = claim.pod or claim.finished
-        is_complete = pod is not None and node is not None
-        traces = NO_TRACES if is_complete else self._traces(name, claim)
+        traces = NO_TRACES if pod and node else self._traces(name, claim)
         record = self._slurm_nodes.entries.get(name)
         slurm_node = record.row if record is not None else None
         return Host(

@@ -109,8 +109,7 @@ class SlurmdPod(Struct, frozen=True, kw_only=True, gc=False):
     drained: bool = False
     drain: str | None = None
     conditions: tuple[Condition, ...] = ()
-    """Conditions of sunk-sync (names.POD_STATE_CONDITION*, POD_CONFLICT_CONDITION), sorted by type.
-    """
+    """Of sunk-sync (names.POD_STATE_CONDITION*, POD_CONFLICT_CONDITION), sorted by type."""
     changed_at: tuple[str, ...] = ()
     """As in Node."""
     requests: tuple[tuple[str, int], ...] = ()
@@ -127,7 +126,6 @@ class SlurmdPod(Struct, frozen=True, kw_only=True, gc=False):
     shape: str = ""
     """Labels of such a Pod: revision of its NodeSet, and shape in the stamp of its record."""
     deletion_cost: int = 0
-    """Annotation controller.kubernetes.io/pod-deletion-cost of such a Pod (N6)."""
     tolerates_lock: bool = False
 
 
@@ -188,8 +186,7 @@ class SlurmNode(Struct, frozen=True, kw_only=True, gc=False):
     reason_by: str = ""
     """User who set the reason of a drain, if Slurm knows one. Without a stamp it is not read."""
     assumed: bool = False
-    """Not read, but derived from an earlier read and a later write of sunk-sync. Jobs may have
-    started between the two."""
+    """Derived from an earlier read and a later write of sunk-sync. Jobs may have started between."""
 
     @property
     def ready(self) -> bool:

@@ -22,12 +22,13 @@ from sunk_sync.core.model.node_set_answers import (
     RequeueTried,
     ReservationSet,
 )
+from sunk_sync.core.node_sets.choices import Choices
 from sunk_sync.core.node_sets.failures import FailureLog
 from sunk_sync.core.node_sets.matches import NodeMatches
 from sunk_sync.core.node_sets.registrations import Registrations
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.node_set import plan_of
-from sunk_sync.core.views.node_set import Failures, cause_of, leaves
+from sunk_sync.core.views.node_set import Failures, leaves
 
 NOTHING: Set[str] = frozenset()
 NEVER = float("-inf")
@@ -49,8 +50,6 @@ class NodeSetIndex:
         self.slurmd_pods: Table[SlurmdPod] = tables["slurmd_pods"]
         self.slurm_nodes: Table[SlurmNode] = tables["slurm_nodes"]
         self.failures = FailureLog()
-        self.unregistered = FailureLog()
-        """Pods that went because their slurmd had no record in Slurm (N3)."""
         self.matches = NodeMatches(tables["nodes"])
         self._specs: dict[str, NodeSet] = {}
         """Key of the table → NodeSet without its status, which no host reads."""
@@ -74,10 +73,7 @@ class NodeSetIndex:
         """NodeSets that are being deleted: each read of Slurm concerns them."""
         self.requeued: dict[str, RequeueTried] = {}
         """Slurm node → the last try to requeue its jobs, since it was drained."""
-        self.job_ends: dict[str, JobEnds] = {}
-        """Key of the table → the last answer about the ends of its jobs."""
-        self.spared: defaultdict[str, set[str]] = defaultdict(set)
-        """UID of a NodeSet → UIDs of Pods that were condemned and stay, since it last changed."""
+        self.choices = Choices()
         self.reservations: dict[str, ReservationSet] = {}
         """Key of the table → the last answer about its reservation."""
         self.moves = 0
@@ -186,7 +182,7 @@ class NodeSetIndex:
             return {node_set_key(after.key)}
         self.moves += 1
         if before is not None:
-            self.spared.pop(before.uid, None)
+            self.choices.node_set_changed(before, after)
             self._by_uid.pop(before.uid, None)
             self._deleting.discard(before.key)
             self._by_digest.pop(self.plan(before).stamp.node_set, None)
@@ -209,9 +205,8 @@ class NodeSetIndex:
                 del self._by_prefix[row.prefix]
         if after is None and before is not None:
             self.failures.forget(before.key)
-            self.unregistered.forget(before.key)
+            self.registrations.unregistered.forget(before.key)
             self.reservations.pop(before.key, None)
-            self.job_ends.pop(before.key, None)
             self._emptied_s.pop(before.uid, None)
         return keys
 
@@ -223,7 +218,8 @@ class NodeSetIndex:
     ) -> set[Key]:
         """Index a Pod; note the end of one that failed, or that had no record in Slurm."""
         in_vain = before is not None and self.registrations.is_in_vain(before)
-        self._note_spared(before, after)
+        if before is not None and before.owner in self._by_uid:
+            self.choices.pod_changed(before, after)
         self.moves += before is None or after is None or before.node_name != after.node_name
         if before is not None and before.owner:
             self._drop(before)
@@ -241,17 +237,8 @@ class NodeSetIndex:
         if before is not None and after is None and before.failed:
             self._note_failure(self.failures, before, why=before.failed, now=now)
         if before is not None and in_vain and _is_ending(before, after):
-            self._note_failure(self.unregistered, before, why=NO_RECORD, now=now)
+            self._note_failure(self.registrations.unregistered, before, why=NO_RECORD, now=now)
         return keys
-
-    def _note_spared(self, before: SlurmdPod | None, after: SlurmdPod | None) -> None:
-        """Note that a condemnation was taken back: it is not for the same Pod to and fro (N6)."""
-        if before is None or before.owner not in self._by_uid:
-            return
-        if after is None or after.uid != before.uid:
-            self.spared[before.owner].discard(before.uid)
-        elif cause_of(before) is not None and cause_of(after) is None:
-            self.spared[before.owner].add(before.uid)
 
     def _add(self, pod: SlurmdPod) -> None:
         self._pods[pod.owner].add(_key(pod))
@@ -289,7 +276,8 @@ class NodeSetIndex:
     def unregistered_of(self, pod: SlurmdPod) -> Failures | None:
         """Return how often in a row Pods of this name went without a record in Slurm."""
         key = self._by_uid.get(pod.owner)
-        return self.unregistered.get(key, pod.name) if key is not None else None
+        log = self.registrations.unregistered
+        return log.get(key, pod.name) if key is not None else None
 
     def deletions_held(self, pods: Sequence[str]) -> set[Key]:
         """Note which deletions the breaker holds now; return the NodeSets that this concerns."""
@@ -327,7 +315,7 @@ class NodeSetIndex:
     def _job_ends_read(self, answer: JobEnds) -> set[Key]:
         if answer.node_set not in self.node_sets.entries:
             return set()
-        self.job_ends[answer.node_set] = answer
+        self.choices.ends_were_read(answer)
         return {node_set_key(answer.node_set)}
 
     def _create_refused(self, refused: CreateRefused, *, now: float) -> set[Key]:
@@ -371,7 +359,7 @@ class NodeSetIndex:
         stood = self.registrations.record_went(record.name, now=now)
         key = self._by_digest.get(record.stamp.node_set) if record.stamp is not None else None
         if stood and key is not None:
-            self.unregistered.succeeded(key, record.name)
+            self.registrations.unregistered.succeeded(key, record.name)
 
     def node_changed(self, before: Node | None, after: Node | None) -> set[Key]:
         """A Node may claim the name that a NodeSet wants, or get a Pod of its own."""

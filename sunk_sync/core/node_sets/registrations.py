@@ -3,6 +3,7 @@
 from collections import Counter
 
 from sunk_sync.core.model.facts import SlurmdPod
+from sunk_sync.core.node_sets.failures import FailureLog
 from sunk_sync.core.views.node_set import cause_of
 
 STOOD_S = 300.0
@@ -18,6 +19,8 @@ class Registrations:
         """The same for Pods that are ready."""
         self.missing: set[str] = set()
         """Slurm nodes with a Pod of a NodeSet and without a record."""
+        self.unregistered = FailureLog()
+        """Pods that went because their slurmd had no record in Slurm."""
         self._came_s: dict[str, float] = {}
         """Slurm node of such a Pod → when this process saw its record appear."""
 

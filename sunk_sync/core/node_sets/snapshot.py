@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from sunk_sync.core.model.facts import SlurmdPod, SlurmNode
 from sunk_sync.core.model.node_set import NodeSet, Plan
 from sunk_sync.core.model.node_set_answers import ENDLESS, ControllerAge, RequeueTried
-from sunk_sync.core.node_sets.index import NEVER, NodeSetIndex
+from sunk_sync.core.node_sets.index import NodeSetIndex
 from sunk_sync.core.node_sets.topology_plan import TopologyPlan
 from sunk_sync.core.tables.claims import Claims, pod_key
 from sunk_sync.core.tables.entries import Entry
@@ -41,7 +41,7 @@ class NodeSetSnapshots:
             slurm_listed=index.slurm_nodes.listed,
             blind=index.slurm_nodes.blind,
             slurm_read_s=index.slurm_nodes.agreed_s,
-            ends_read_s=self._ends_read_s(key),
+            ends_read_s=index.choices.ends(key).asked_s,
             reservation=index.reservations.get(key),
             topology=self.topology.state,
             held=self._held(spec, slots),
@@ -55,10 +55,6 @@ class NodeSetSnapshots:
         if most is None or nodes < most:
             return ""
         return f"Slurm has {nodes} nodes, and MaxNodeCount in slurm.conf allows {most}"
-
-    def _ends_read_s(self, key: str) -> float:
-        read = self._index.job_ends.get(key)
-        return read.asked_s if read is not None else NEVER
 
     def size(self, key: str) -> int:
         """Return the number of its slots; 0 if there is no such NodeSet."""
@@ -110,8 +106,7 @@ class NodeSetSnapshots:
 
     def _slots(self, spec: NodeSet) -> tuple[Slot, ...]:
         plan, pods = self._index.plan(spec), self._index.slurmd_pods.entries
-        read = self._index.job_ends.get(spec.key)
-        ends = dict(read.ends) if read is not None else {}
+        ends = dict(self._index.choices.ends(spec.key).ends)
         slots = [self._slot(spec, plan, pods[key], ends) for key in self._index.pods_of(spec)]
         return tuple(sorted(slots, key=lambda slot: (slot.ordinal, slot.name)))
 
@@ -131,9 +126,9 @@ class NodeSetSnapshots:
             own=own,
             stale=own and stamp is not None and stamp.shape != pod.shape,
             ends_s=ends.get(pod.slurm_node, ENDLESS),
-            spared=pod.uid in self._index.spared.get(spec.uid, ()),
+            spared=pod.uid in self._index.choices.spared(spec),
             outdated=pod.revision != plan.revision,
-            unregistered=self._index.unregistered.get(spec.key, pod.name),
+            unregistered=self._index.unregistered_of(pod),
             misplaced=spec.per_node and self._index.matches.is_misplaced(spec, pod),
         )
 
@@ -147,7 +142,7 @@ class NodeSetSnapshots:
             taken=clash or self._taken(spec, name),
             record=index.slurm_nodes.get(name),
             failures=index.failures.get(spec.key, name),
-            unregistered=index.unregistered.get(spec.key, name),
+            unregistered=index.registrations.unregistered.get(spec.key, name),
         )
 
     def _taken(self, spec: NodeSet, name: str) -> str:
