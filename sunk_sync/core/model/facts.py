@@ -186,7 +186,7 @@ class SlurmNode(Struct, frozen=True, kw_only=True, gc=False):
     reason_by: str = ""
     """User who set the reason of a drain, if Slurm knows one. Without a stamp it is not read."""
     assumed: bool = False
-    """Derived from an earlier read and a later write of sunk-sync. Jobs may have started between."""
+    """Derived from an earlier read and a later write of sunk-sync. Jobs may have started since."""
 
     @property
     def ready(self) -> bool:
