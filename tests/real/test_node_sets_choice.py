@@ -18,7 +18,7 @@ from tests.real.testbed.rest import RestError
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
-SLEEP = "#!/bin/sh\nsleep {}\n"
+SLEEP = "#!/bin/sh\nsleep 600\n"
 HOURS_10 = 600
 COST = "controller.kubernetes.io/pod-deletion-cost"
 
@@ -40,22 +40,23 @@ def farm(farms: Farm) -> Iterator[Farm]:
     assert not farms.service.lines("surprise")
 
 
-def job_on(farm: Farm, name: str, *, seconds: int = 600, minutes: int | None = None) -> str:
+def job_on(farm: Farm, name: str, *, minutes: int | None = None) -> str:
     """Let a job run on this Slurm node; `minutes`: its time limit."""
     limit = {} if minutes is None else {"time_limit": {"set": True, "number": minutes}}
-    job = farm.slurm.submit(SLEEP.format(seconds), required_nodes=[name], **limit)
+    job = farm.slurm.submit(SLEEP, required_nodes=[name], **limit)
     wait_for(lambda: "MIXED" in farm.records()[name], "the job running")
     return str(job)
 
 
 def test_a_scale_in_does_not_wait_for_a_long_job_beside_an_idle_node_N6(farm: Farm) -> None:
-    """The job that ends first has no limit: Slurm knows of the other that it ends before."""
+    """The job that ends first has no limit, so the other one was chosen."""
     farm.make(2)
     wait_for(lambda: farm.is_available(2), "two nodes in Slurm")
-    job_on(farm, "cpu-0", seconds=8)
+    endless = job_on(farm, "cpu-0")
     long = job_on(farm, "cpu-1", minutes=HOURS_10)
     farm.scale(1)
     wait_for(lambda: "DRAIN" in farm.records()["cpu-1"], "the one with a limit is to go")
+    farm.slurm.cancel(endless)
     wait_for(lambda: set(farm.records()) == {"cpu-1"}, "the idle one gone", deadline_s=40)
     wait_for(lambda: farm.usable(1), "the long one in use")
     assert farm.job(long)["job_state"] == ["RUNNING"]
