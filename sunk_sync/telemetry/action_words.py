@@ -30,7 +30,7 @@ def fields_of(action: Action) -> Fields:
         case node_set_actions.SetReservation():
             return fields | {"reservation": action.name, "slurm_nodes": len(action.slurm_nodes)}
         case node_set_actions.GetJobEnds():
-            return fields | {"node_set": action.node_set, "slurm_nodes": len(action.slurm_nodes)}
+            return fields | {"nodeset": action.node_set, "slurm_nodes": len(action.slurm_nodes)}
         case act.GetObject() | act.GetGang():
             return fields | _place(action.kind, action.namespace, action.name)
         case act.Relist():

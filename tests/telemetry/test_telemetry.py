@@ -20,7 +20,7 @@ from sunk_sync.core.model.event_kinds import EVENT_CONFLICT
 from sunk_sync.core.model.facts import Confirmed, ListingEnded, ListingStarted, Lost, Reference
 from sunk_sync.core.model.lock_actions import GetNodePods
 from sunk_sync.core.model.node_set import Counts
-from sunk_sync.core.model.node_set_actions import Condemn, DeletePod
+from sunk_sync.core.model.node_set_actions import Condemn, DeletePod, GetJobEnds
 from sunk_sync.core.model.outcomes import Done, Refused, Unsure
 from sunk_sync.core.model.pending_jobs import Demand, Waiting
 from sunk_sync.core.model.volume_actions import GetProvisioning
@@ -115,6 +115,7 @@ def test_a_line_names_its_object(
     [
         (act.GetObject("Pod", "slurm", "slurmd-n1", 0.0), {"pod": "slurm/slurmd-n1"}),
         (act.GetSlurmNode("n1", 0.0), {"slurm_node": "n1"}),
+        (GetJobEnds("slurm/cpu", ("n1",)), {"nodeset": "slurm/cpu"}),
         (act.GetJob("7", 0.0), {"job_id": "7"}),
         (act.GetGang("Job", "slurm", "g", 0.0), {"job": "slurm/g"}),
         (GetNodePods(NODE, "u1", "slurm", 0.0), {"node": "n1"}),
