@@ -17,11 +17,13 @@ help: ## show this list
 INSTALL = -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r
 
 $(RUNTIME): requirements.lock
+	@$(PYTHON) -c '' 2>/dev/null || { echo "$(PYTHON) is no Python that runs. Set PYTHON=/path/to/python3.11."; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "sunk-sync needs Python 3.11 or later; $$($(PYTHON) --version) is on the path. Set PYTHON=/path/to/python3.11."; exit 2; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "python3 has no venv module: apt-get install python3-venv (Debian, Ubuntu)."; exit 2; }
-	$(PYTHON) -m venv $(VENV)
+	@echo "installing the packages of requirements.lock into $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
 	$(BIN)/python $(INSTALL) requirements.lock
 	@touch $@
 
@@ -44,7 +46,7 @@ FAST = $(BIN)/python -m pytest --tier commit -m "not real and not e2e and not ne
 coverage: $(READY) ## show which lines the tests without servers run; it takes four times as long
 	$(FAST) --cov --cov-report=term-missing:skip-covered
 
-ci: $(READY) ## run what CI runs after make test: a newcomer's commands, real servers, a minute of faults
+ci: $(READY) ## run what CI runs after make test, also on real servers (root, Debian and Go)
 	@# Build the servers beside the demos of the newcomer, which mostly wait.
 	@$(MAKE) --no-print-directory --jobs=2 test-newcomer testbed
 	@$(MAKE) --no-print-directory test-real
@@ -68,7 +70,7 @@ test-chaos: $(READY) testbed ## inflict a minute of random faults on real server
 	@# Its limits are seconds: nothing else runs meanwhile.
 	$(BIN)/python -m pytest -m real tests/chaos -rP
 
-e2e: $(READY) testbed ## run slurmd in containers of real kubelets, both versions of Slurm (twenty minutes)
+e2e: $(READY) testbed ## run slurmd in containers of real kubelets (root, Debian and Go; twenty minutes)
 	@# It builds the kubelet and the images, and installs containerd; the tests of CI need none of them.
 	nice $(BIN)/python -m tests.e2e
 	$(BIN)/python -m pytest -m e2e tests/e2e -rP

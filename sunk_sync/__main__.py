@@ -271,7 +271,7 @@ def _add_demo_flags(parser: argparse.ArgumentParser) -> Mapping[str, bool]:
         "--once",
         default=argparse.SUPPRESS,
         metavar="true|false",
-        help="run a fixed script of half a minute and check it; exit code 0 or 1 (default: false)",
+        help="run a fixed scenario of a minute and check it; exit code 0 or 1 (default: false)",
     )
     parser.add_argument(
         "--seed",

@@ -50,7 +50,7 @@ def _chaos(version: str) -> Part:
 MUTANTS = 3
 """Parts of the catalogue of mutants."""
 PARTS: Mapping[str, Part] = {
-    "check": Part(command=("make", "check"), minutes=3),
+    "check": Part(command=("make", "--no-print-directory", "check"), minutes=3),
     "newcomer": Part(command=(*PYTEST, "-n", "2", "tests/newcomer"), minutes=5),
     "fast": Part(
         command=(*PYTEST, "-m", "not real and not e2e and not newcomer", "-n", "2"), minutes=20
@@ -80,7 +80,7 @@ PARTS: Mapping[str, Part] = {
     "mutation": Part(command=(sys.executable, "-m", "tests.mutation"), minutes=35),
     "chaos-26.05": _chaos("26.05"),
     "chaos-24.11": _chaos("24.11"),
-    "e2e": Part(command=("make", "e2e"), minutes=40),
+    "e2e": Part(command=("make", "--no-print-directory", "e2e"), minutes=40),
     "bench": Part(command=(sys.executable, "-m", "tests.bench"), minutes=40),
 }
 
