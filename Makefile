@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 # The tests start sunk-sync some hundred times: without compiled modules, each time compiles it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-fast coverage test-real test-chaos permissions e2e chaos check docs bench testbed sim mutants mutation lock image clean
+.PHONY: help demo test test-fast coverage ci test-newcomer test-real test-chaos e2e night check docs bench testbed lock image clean
 
 help: ## show this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -17,11 +17,13 @@ help: ## show this list
 INSTALL = -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r
 
 $(RUNTIME): requirements.lock
+	@$(PYTHON) -c '' 2>/dev/null || { echo "$(PYTHON) is no Python that runs. Set PYTHON=/path/to/python3.11."; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "sunk-sync needs Python 3.11 or later; $$($(PYTHON) --version) is on the path. Set PYTHON=/path/to/python3.11."; exit 2; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "python3 has no venv module: apt-get install python3-venv (Debian, Ubuntu)."; exit 2; }
-	$(PYTHON) -m venv $(VENV)
+	@echo "installing the packages of requirements.lock into $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
 	$(BIN)/python $(INSTALL) requirements.lock
 	@touch $@
 
@@ -33,40 +35,48 @@ $(READY): $(RUNTIME) requirements-dev.lock pyproject.toml
 demo: $(RUNTIME) ## run the demo; it needs no cluster
 	$(BIN)/python -m sunk_sync demo
 
-test: $(READY) ## run everything that CI runs
-	@# Build the servers at low priority, beside what needs none.
-	$(MAKE) --no-print-directory --jobs=3 check test-fast testbed
-	$(MAKE) --no-print-directory test-real
-	$(MAKE) --no-print-directory test-chaos
+test: $(READY) ## check and test everything that needs no servers and no root
+	@$(MAKE) --no-print-directory --jobs=2 check test-fast
 
 test-fast: $(READY) ## run the tests that need no servers
-	$(BIN)/python -m pytest -m "not real" -n 2 --dist worksteal
+	$(FAST)
+
+FAST = $(BIN)/python -m pytest --tier commit -m "not real and not e2e and not newcomer" -n 2 --dist worksteal
 
 coverage: $(READY) ## show which lines the tests without servers run; it takes four times as long
-	$(BIN)/python -m pytest -m "not real" -n 2 --dist worksteal --cov --cov-report=term-missing:skip-covered
+	$(FAST) --cov --cov-report=term-missing:skip-covered
 
-REAL = $(BIN)/python -m pytest -m real --dist loadfile tests/real tests/chart tests/image tests/page -o cache_dir=.pytest_cache/real
+ci: $(READY) ## run what CI runs after make test, also on real servers (root, Debian and Go)
+	@# Build the servers beside the demos of the newcomer, which mostly wait.
+	@$(MAKE) --no-print-directory --jobs=2 test-newcomer testbed
+	@$(MAKE) --no-print-directory test-real
+	@$(MAKE) --no-print-directory test-chaos
 
-test-real: $(READY) testbed ## run the tests with real Kubernetes and Slurm servers
+test-newcomer: $(READY) ## run the first commands of the README in a fresh clone of the last commit
+	$(BIN)/python -m pytest -m newcomer -n 2 tests/newcomer
+
+# A change is what came in the six hours before the last commit, unless CI names its base.
+BASE ?= $(shell git rev-list -1 --before="$$(( $$(git log -1 --format=%ct) - 21600 ))" HEAD)
+REAL = $(BIN)/python -m pytest -m real --tier commit --changed-since "$(BASE)" --dist loadfile \
+  tests/real tests/chart tests/image tests/page -o cache_dir=.pytest_cache/real
+
+test-real: $(READY) testbed ## run the tests with real Kubernetes and Slurm servers that CI runs
 	@# The tests often wait for servers, so four at a time share two cores.
 	mkdir -p build && rm -f build/real.failed && { $(REAL) -n 4 || touch build/real.failed; }
 	@# Real daemons can be late on a busy machine: run failed tests once more, alone. Both runs are shown.
 	[ ! -e build/real.failed ] || $(REAL) --last-failed --last-failed-no-failures none
 
-test-chaos: $(READY) testbed ## inflict two minutes of random faults on real servers and two replicas
+test-chaos: $(READY) testbed ## inflict a minute of random faults on real servers and two replicas
 	@# Its limits are seconds: nothing else runs meanwhile.
 	$(BIN)/python -m pytest -m real tests/chaos -rP
 
-permissions: $(READY) testbed ## take away each permission in turn on real servers (five minutes)
-	$(BIN)/python -m pytest -m real tests/real/permissions
-
-e2e: $(READY) testbed ## run slurmd in containers of real kubelets, both versions of Slurm (twenty minutes)
+e2e: $(READY) testbed ## run slurmd in containers of real kubelets (root, Debian and Go; twenty minutes)
 	@# It builds the kubelet and the images, and installs containerd; the tests of CI need none of them.
 	nice $(BIN)/python -m tests.e2e
 	$(BIN)/python -m pytest -m e2e tests/e2e -rP
 
-chaos: $(READY) testbed ## inflict ten minutes of random faults on real servers and two replicas
-	$(BIN)/python -m tests.chaos
+night: $(READY) ## run everything that this product still lacks (hours); PART=mutants: some parts
+	$(BIN)/python -m tests.night $(PART)
 
 check: $(READY) docs ## check style, types, layers and the links of the documentation
 	$(BIN)/ruff check .
@@ -84,19 +94,6 @@ testbed: $(READY) ## build the real servers once (about 15 minutes) into the cac
 
 bench: $(READY) testbed ## measure speed and memory
 	$(BIN)/python -m tests.bench
-
-sim: $(READY) ## simulate 10,000 seeds of hosts, 10,000 of Pods, 4,000 of two replicas, and every crash point (a night on two cores)
-	$(BIN)/python -m tests.sim --seeds 10000
-	$(BIN)/python -m tests.sim --workloads --seeds 10000
-	$(BIN)/python -m tests.sim --replicas --seeds 2000
-	$(BIN)/python -m tests.sim --replicas --workloads --seeds 2000
-	$(BIN)/python -m tests.sim crash
-
-mutants: $(READY) ## run the tests against seeded defects; each must fail a test
-	$(BIN)/python -m tests.sim mutants
-
-mutation: $(READY) ## run mutation tests of rules, policy and outbox
-	$(BIN)/python -m tests.mutation
 
 lock: ## update the lock files from pyproject.toml (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -q -o requirements.lock

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NoReturn
 
-from sunk_sync.telemetry import version
+from sunk_sync import __version__
 
 if TYPE_CHECKING:
     from sunk_sync.settings.model import Settings
@@ -271,7 +271,7 @@ def _add_demo_flags(parser: argparse.ArgumentParser) -> Mapping[str, bool]:
         "--once",
         default=argparse.SUPPRESS,
         metavar="true|false",
-        help="run a fixed script of half a minute and check it; exit code 0 or 1 (default: false)",
+        help="run a fixed scenario of a minute and check it; exit code 0 or 1 (default: false)",
     )
     parser.add_argument(
         "--seed",
@@ -335,7 +335,7 @@ def _complain(mistakes: Sequence[str], command: str) -> int:
 
 
 def _version() -> str:
-    return f"sunk-sync {version.version()}"
+    return f"sunk-sync {__version__}"
 
 
 def _stdout_is_gone() -> int:

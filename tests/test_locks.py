@@ -21,6 +21,9 @@ LOCKS = (
     "requirements-dev.lock",
     "requirements-build.lock",
 )
+INSTALLS = pytest.mark.night(
+    "pip installs a whole lock into a fresh environment, half a minute each; make test installs one"
+)
 BROUGHT = {"pip", "setuptools", "sunk-sync"}
 """Packages of a fresh environment, and the product."""
 
@@ -75,6 +78,7 @@ def installed(python: Path) -> set[str]:
     return {canonicalize_name(line.partition("==")[0]) for line in versions(python)}
 
 
+@INSTALLS
 @pytest.mark.parametrize("newest", [False, True], ids=["the pip of this Python", "the newest pip"])
 @pytest.mark.parametrize("lock", LOCKS)
 def test_a_lock_installs_exactly_what_it_names(lock: str, newest: bool, tmp_path: Path) -> None:
@@ -143,6 +147,7 @@ def test_newer_releases_do_not_change_an_extra_in_a_lock(tmp_path: Path) -> None
     assert {"reporter==1.0", "counter==1.0"} <= set(versions(python))
 
 
+@INSTALLS
 def test_the_lock_installs_the_pinned_releases_though_newer_ones_exist(tmp_path: Path) -> None:
     lock = "requirements.lock"
     index = tmp_path / "index"

@@ -13,11 +13,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+
+from sunk_sync import __version__
 
 ROOT = Path(__file__).parents[1]
 SBOM = ROOT / "build" / "sunk-sync.cdx.json"
@@ -64,11 +65,6 @@ def write_sbom(engine: Sequence[str], tag: str, file: Path = SBOM) -> None:
         subprocess.run([*engine, "rm", container], stdout=subprocess.DEVNULL, check=True)
 
 
-def version() -> str:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return str(project["version"])
-
-
 def revision() -> str:
     """Return the commit, with -dirty if the working tree has other files."""
     return _git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*") or "unknown"
@@ -89,7 +85,7 @@ def _git(*argv: str) -> str:
 
 def _labels(epoch: int) -> dict[str, str]:
     created = datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {"VERSION": version(), "REVISION": revision(), "CREATED": created}
+    return {"VERSION": __version__, "REVISION": revision(), "CREATED": created}
 
 
 def _pip_settings() -> dict[str, str]:
@@ -131,7 +127,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m tools.image")
     parser.add_argument("--engine", default=None, help="command of podman or docker")
     parser.add_argument("--base", help="base image (default: that of the Containerfile)")
-    parser.add_argument("--tag", default=f"sunk-sync:{version()}", help="default: %(default)s")
+    parser.add_argument("--tag", default=f"sunk-sync:{__version__}", help="default: %(default)s")
     options = parser.parse_args()
     engine = shlex.split(options.engine or _engine())
     try:

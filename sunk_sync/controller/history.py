@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from sunk_sync.core.decide import NOTHING
+from sunk_sync.core.model.actions import target_of, traits_of
 from sunk_sync.core.model.keys import Key
-from sunk_sync.core.model.outcomes import Outcome
+from sunk_sync.core.model.outcomes import Done, Outcome
 from sunk_sync.core.model.verdict import Kept
 
 KEPT = 10
@@ -48,7 +49,12 @@ class History:
         self._note(key, kept, now=now)
 
     def answered(self, key: Key, outcome: Outcome, *, now: float) -> None:
-        self._note(key, outcome, now=now)
+        """Note an answer. One read after another of the same object is one happening."""
+        record = self._records.get(key)
+        if record is not None and record.last and _is_read_again(record.last[-1].what, outcome):
+            record.last[-1] = Happening(now, outcome)
+        else:
+            self._note(key, outcome, now=now)
 
     def of(self, key: Key) -> Sequence[Happening]:
         """Return what happened, oldest first."""
@@ -75,3 +81,10 @@ class History:
 
 def _is_same(what: str | Kept | Outcome, kept: Kept) -> bool:
     return isinstance(what, Kept) and (what.action, what.why) == (kept.action, kept.why)
+
+
+def _is_read_again(before: str | Kept | Outcome, after: Outcome) -> bool:
+    if not (isinstance(before, Done) and isinstance(after, Done)):
+        return False
+    reads = traits_of(before.action).reads and traits_of(after.action).reads
+    return reads and target_of(before.action) == target_of(after.action)

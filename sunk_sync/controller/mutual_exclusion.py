@@ -5,11 +5,12 @@ from sunk_sync.core.model.actions import (
     Action,
     AnswerGate,
     Bind,
+    SlurmAction,
     SubmitJob,
 )
 from sunk_sync.core.model.keys import Key
 from sunk_sync.core.model.lock_actions import AnswerLock
-from sunk_sync.core.model.node_set_actions import Condemn, CreatePod, DeletePod
+from sunk_sync.core.model.node_set_actions import Condemn, CreatePod, DeleteNode, DeletePod
 
 Choice = tuple[Key, type[Action]]
 """A NodeSet, and a kind of write that chooses among its Pods."""
@@ -29,6 +30,8 @@ class MutualExclusion:
 
     def arrange(self, slot: Slot, action: Action, *, now: float) -> None:
         """Name the slots that this write must wait for."""
+        if isinstance(action, SlurmAction | DeleteNode):
+            self._on_slurm_node(slot, action)
         match action:
             case Bind():
                 self._bind(slot, action, now=now)
@@ -36,9 +39,7 @@ class MutualExclusion:
                 self._submit(slot)
             case AnswerGate(go=True):
                 slot.after = tuple(self._bindings(action.slurm_node, now=now))
-            case AnswerGate():
-                slot.after = ()
-            case Condemn(why=""):
+            case AnswerGate() | Condemn(why=""):
                 slot.after = ()
             case CreatePod():
                 # Else the record could be deleted under the slurmd of the new Pod (N10).
@@ -83,6 +84,17 @@ class MutualExclusion:
         earlier, self._submits[slot.key] = self._submits.get(slot.key, slot), slot
         if earlier is not slot and earlier.in_flight is not None:
             slot.behind, earlier.behind = (earlier,), (slot,)
+
+    def _on_slurm_node(self, slot: Slot, action: SlurmAction | DeleteNode) -> None:
+        """Keep the deletion of a record and other writes to it apart: Slurm would refuse them."""
+        if not isinstance(action, DeleteNode):
+            record = self._slots.get(("slurm_node", action.slurm_node, "record"))
+            slot.after = (record,) if record is not None else ()
+            return
+        state = self._slots.of(("slurm_node", action.slurm_node, "state"))
+        slot.after = (state,)
+        if slot not in state.after:
+            state.after = (*state.after, slot)
 
     def _other_choices(self, slot: Slot, action: Action, *, now: float) -> tuple[Slot, ...]:
         """Return other choices of the NodeSet that are on their way.

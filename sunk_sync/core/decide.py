@@ -39,6 +39,7 @@ from sunk_sync.core.rules.node_set.finalize import finalize
 from sunk_sync.core.rules.node_set.populate import populate
 from sunk_sync.core.rules.node_set.reserve import reserve
 from sunk_sync.core.rules.node_set.tally import tally
+from sunk_sync.core.rules.node_set.tell import tell
 from sunk_sync.core.rules.workload.bind import bind
 from sunk_sync.core.rules.workload.evict import evict
 from sunk_sync.core.rules.workload.outgrow import outgrow
@@ -99,6 +100,7 @@ NODE_SET_RULES: dict[str, NodeSetRule] = {
     "condemn": condemn,
     "reserve": reserve,
     "tally": tally,
+    "tell": tell,
 }
 CLUSTER_RULES: dict[str, ClusterRule] = {
     "selector": selector,

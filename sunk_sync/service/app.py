@@ -11,6 +11,7 @@ from typing import Any
 
 import anyio
 
+from sunk_sync import __version__
 from sunk_sync.core.alarms import DoubleAllocation, SilentPlaceholders, kept_jobs
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.reconciler import Reconciler
@@ -49,7 +50,6 @@ from sunk_sync.slurm.api.client import Access, SlurmClient
 from sunk_sync.slurm.api.controller import read_conf
 from sunk_sync.slurm.api.token import Token
 from sunk_sync.slurm.api.transport import Network
-from sunk_sync.telemetry import version
 from sunk_sync.telemetry.logs import Logs
 from sunk_sync.telemetry.metrics import count_slurm_nodes
 from sunk_sync.telemetry.telemetry import Telemetry
@@ -97,7 +97,7 @@ class Service:
 
     async def run(self) -> int:
         """Open the metrics server, then work until `stop`. A cancellation ends it like a kill."""
-        self.log.info("starting", version=version.version())
+        self.log.info("starting", version=__version__)
         async with AsyncExitStack() as stack:
             servers = await stack.enter_async_context(self._servers())
             self.log.info("metrics server open", **servers.addresses)

@@ -8,6 +8,7 @@ from typing import get_args
 
 from msgspec import Struct
 
+from sunk_sync import __version__
 from sunk_sync.controller.loop import Loop
 from sunk_sync.controller.outbox import Outbox
 from sunk_sync.core.explain.differences import Difference, about, differences_of
@@ -19,7 +20,6 @@ from sunk_sync.core.translate.node_states import is_busy, is_drained, is_ours
 from sunk_sync.server.metrics_server import Check
 from sunk_sync.service.explanation import VERSION, utc
 from sunk_sync.service.health import Health
-from sunk_sync.telemetry import version as code
 from sunk_sync.telemetry.action_words import phrase
 from sunk_sync.telemetry.latencies import Latency
 
@@ -139,7 +139,7 @@ class Overview:
         }
         return Status(
             at=utc(time.time()),
-            code=code.version(),
+            code=__version__,
             leads=self._loop.leading,
             checks=(*self._health.live(), *checks),
             waiting=waiting,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from sunk_sync import __version__
 from sunk_sync.settings.model import Settings
-from sunk_sync.telemetry import version
 from sunk_sync.telemetry.telemetry import Telemetry
 from sunk_sync.telemetry.traces import PodTraces
 
@@ -50,7 +50,7 @@ def _outlet(settings: Settings, telemetry: Telemetry) -> "Outlet | None":
     endpoint, share = settings.traces_endpoint or "", settings.traces_sample
     about = {
         "service.name": "sunk-sync",
-        "service.version": version.version(),
+        "service.version": __version__,
         "service.instance.id": socket.gethostname(),
         "k8s.namespace.name": settings.own_namespace,
         "slurm.cluster.name": settings.cluster_name,

@@ -25,6 +25,7 @@ from sunk_sync.core.model.facts import (
 from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.model.node_set_actions import (
     DeleteNode,
+    GetJobEnds,
     OfNodeSets,
     RequeueJobs,
     SetReservation,
@@ -49,6 +50,7 @@ from sunk_sync.server.placeholder import script_of
 from sunk_sync.server.tokens import make_token
 from sunk_sync.settings.model import Settings
 from sunk_sync.slurm.api.client import Slurm
+from sunk_sync.slurm.read.job_ends import JobEndsRead
 from sunk_sync.slurm.read.job_owners import JobOwners
 from sunk_sync.slurm.read.jobs import JobPoll, JobPollTiming
 from sunk_sync.slurm.read.nodes import AlsoRead, NodePoll
@@ -210,6 +212,7 @@ class Parts:
         self._job_push = JobPush(self._slurm, clock, job_owners=job_owners, context=context)
         self._record_push = RecordPush(self._slurm, clock)
         self._requeue_push = RequeuePush(self._slurm, clock)
+        self._job_ends = JobEndsRead(self._slurm, clock)
         self._reservation_push = ReservationPush(self._slurm, clock, ambient.wall_clock)
         usage = self.graph.configuration.pack != "off"
         self._node_push = SlurmPush(
@@ -231,6 +234,7 @@ class Parts:
         """Push, then notify the poll: these answers may be newer than a listing in progress."""
         ends = [action for action in actions if isinstance(action, DeleteNode)]
         jobs = [action for action in actions if isinstance(action, RequeueJobs)]
+        ends_of_jobs = [action for action in actions if isinstance(action, GetJobEnds)]
         reservations = [action for action in actions if isinstance(action, SetReservation)]
         others = [action for action in actions if not isinstance(action, OfNodeSets)]
         outcomes = [
@@ -238,6 +242,7 @@ class Parts:
             *await self._record_push.push(ends),
             *await self._requeue_push.push(jobs),
             *await self._reservation_push.push(reservations),
+            *await self._job_ends.push(ends_of_jobs),
         ]
         self._poll.touched()
         place = {id(one.action): one for one in outcomes}
@@ -406,6 +411,7 @@ def configuration_of(
         namespace=settings.own_namespace,
         scheduler=settings.scheduler_name if schedules else "",
         watch_namespaces=settings.watch_namespace,
+        slurmd_namespaces=settings.slurmd_namespace,
         namespace_rules=settings.user_policy.policy if settings.user_policy else None,
         watch_all_pods=watches_all_pods(settings),
         node_sets=NODESETS in settings.components,

@@ -24,11 +24,13 @@ def authority_of(action: Action) -> str:
 def fields_of(action: Action) -> Fields:
     """Return the log fields of an action: its object and its content."""
     fields: Fields = {"action": name_of(action)}
-    if isinstance(action, act.SlurmAction | node_set_actions.OnRecord):
+    if isinstance(action, act.SlurmAction | act.GetSlurmNode | node_set_actions.OnRecord):
         return fields | {"slurm_node": action.slurm_node} | _node_content(action)
     match action:
         case node_set_actions.SetReservation():
             return fields | {"reservation": action.name, "slurm_nodes": len(action.slurm_nodes)}
+        case node_set_actions.GetJobEnds():
+            return fields | {"nodeset": action.node_set, "slurm_nodes": len(action.slurm_nodes)}
         case act.GetObject() | act.GetGang():
             return fields | _place(action.kind, action.namespace, action.name)
         case act.Relist():
@@ -69,7 +71,9 @@ def _answer(action: act.HookAction) -> Fields:
             return {"verdict": action.verdict}
 
 
-def _node_content(action: act.SlurmAction | node_set_actions.OnRecord) -> Fields:
+def _node_content(
+    action: act.SlurmAction | act.GetSlurmNode | node_set_actions.OnRecord,
+) -> Fields:
     match action:
         case act.Drain() | act.Undrain() | act.RewriteReason():
             return {"reason": action.reason}

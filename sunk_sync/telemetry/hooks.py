@@ -8,13 +8,15 @@ from sunk_sync.telemetry.exchange import Called
 from sunk_sync.telemetry.metrics import Figures, Metrics
 
 Log = structlog.typing.FilteringBoundLogger
-Ask = Callable[[tuple[str, str]], tuple[bool, int]]
+Ask = Callable[[tuple[str, ...]], tuple[bool, int]]
 """Takes a failure; returns whether to log it, and how many equal ones were not logged since."""
 
-_ALOUD = {
-    "401": "hook call refused: no valid token",
-    "passed": "a job starts beside Pods that still terminate: its gate waited for --busy-max",
+_REFUSED = "hook call refused: no valid token"
+_PASSED = {
+    "gate": "a job starts beside Pods that still terminate: its gate waited for --busy-max",
+    "lock": "a job starts on a Node without the lock",
 }
+"""By call: it let a job start that it was made to hold."""
 
 
 class HookJournal:
@@ -40,14 +42,15 @@ class HookJournal:
         outcome = call.reply.outcome if call.reply else "left"
         self._calls.labels(call.call, outcome).inc()
         self._seconds.labels(call.call).observe(call.seconds)
-        if outcome in _ALOUD:
+        if outcome == "401" or (outcome == "passed" and call.call in _PASSED):
             self._warn(call, outcome)
         else:
             self._log.debug("hook call", call=call.call, outcome=outcome, peer=call.peer)
 
     def _warn(self, call: Called, outcome: str) -> None:
+        event = _REFUSED if outcome == "401" else _PASSED[call.call]
         aloud, swallowed = self._ask((f"hook {call.call} {outcome}", call.peer))
         if aloud:
             more = {"swallowed": swallowed} if swallowed else {}
             job = call.reply.job_id if call.reply else ""
-            self._log.warning(_ALOUD[outcome], call=call.call, job=job, peer=call.peer, **more)
+            self._log.warning(event, call=call.call, job=job, peer=call.peer, **more)

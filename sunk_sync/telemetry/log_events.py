@@ -23,14 +23,14 @@ LOG_EVENTS: Final = (
         "write",
         ("debug", "info", "warning"),
         ("action", "outcome", "because", "seconds", "why", "same_since_last_told", "…"),
-        "A write was answered: `done`; `refused` or `unsure` with `why` are warnings. More fields"
-        " name the object.",
+        "A write was answered: `done`; `refused` or `unsure` with `why` are warnings, but `debug`"
+        " if the object was deleted meanwhile. More fields name the object.",
     ),
     LogEvent(
         "read",
         ("debug", "warning"),
         ("action", "outcome", "because", "seconds", "why", "same_since_last_told", "…"),
-        "A read by name or a new listing was answered.",
+        "A read of single objects or a new listing was answered.",
     ),
     LogEvent(
         "not written",
@@ -58,6 +58,12 @@ LOG_EVENTS: Final = (
         ("warning",),
         ("call", "job", "peer", "swallowed"),
         "The gate let a job pass at its limit.",
+    ),
+    LogEvent(
+        "a job starts on a Node without the lock",
+        ("warning",),
+        ("call", "job", "peer", "swallowed"),
+        "Event `NodeNotLocked` or `NodeLockLate` says why.",
     ),
     LogEvent(
         "jobs run beside Pods that still terminate",

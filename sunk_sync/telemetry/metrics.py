@@ -21,8 +21,9 @@ from prometheus_client import (
 )
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from sunk_sync import __version__
 from sunk_sync.core.translate.node_states import kind_of_state
-from sunk_sync.telemetry import node_sets, slurm_metrics, version
+from sunk_sync.telemetry import node_sets, slurm_metrics
 
 SECONDS_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 WAIT_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 5, 30, 60, 300, 900, 3600, 14_400, 86_400)
@@ -343,7 +344,7 @@ class Metrics:
 
     def set_build(self, cluster_name: str) -> None:
         self.gauge("sunk_sync_build_info").labels(
-            version.version(), platform.python_version(), cluster_name
+            __version__, platform.python_version(), cluster_name
         ).set(1)
 
 

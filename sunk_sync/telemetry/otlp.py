@@ -17,11 +17,11 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
+from sunk_sync import __version__
 from sunk_sync.telemetry.logs import text_of
 from sunk_sync.telemetry.metrics import Figures
 from sunk_sync.telemetry.spans import Span, root_id, trace_id
 from sunk_sync.telemetry.telemetry import QUIET_S
-from sunk_sync.telemetry.version import version
 
 QUEUE_MAX = 8192
 """Spans that wait for the collector, 10 to 20 MB; further ones are dropped."""
@@ -54,7 +54,7 @@ class Outlet:
         self._processor = BatchSpanProcessor(self._exporter, max_queue_size=QUEUE_MAX)
         chosen = OTELResourceDetector().detect().attributes
         self._resource = Resource.create({**about, **chosen})
-        self._scope = InstrumentationScope("sunk-sync", version())
+        self._scope = InstrumentationScope("sunk-sync", __version__)
         self._taken = self._refused = 0
         self._library_log.attach()
 

@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from sunk_sync.core.model import actions as act
-from sunk_sync.core.model.actions import Action, target_of
+from sunk_sync.core.model.actions import Action, target_of, traits_of
 from sunk_sync.core.model.facts import SOURCES, News, Source
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.model.traits import Target
@@ -141,7 +141,7 @@ class Telemetry:
             self._retries.labels(authority_of(action)).inc()
         level, extra = self._level_of(action, outcome)
         level(
-            "read" if isinstance(action, act.GetObject | act.Relist) else "write",
+            "read" if traits_of(action).reads else "write",
             **{**fields_of(action), **extra},
             outcome=came_of_it,
             because=because,
@@ -149,14 +149,18 @@ class Telemetry:
         )
 
     def _level_of(self, action: Action, outcome: Outcome) -> tuple[Callable[..., Any], _Extra]:
-        """Return the level: debug for reads; equal failures are warnings once a minute."""
+        """Return the level: debug for reads; equal failures are warnings once a minute.
+
+        A refusal is one of this object alone, so those of other objects are not equal to it. If the
+        object is gone it is no fault: its end and this write met, and nothing is left to do.
+        """
         if isinstance(outcome, Done) and not outcome.why:
-            read = isinstance(action, act.GetObject | act.Relist)
-            return (self.log.debug if read else self.log.info), {}
+            return (self.log.debug if traits_of(action).reads else self.log.info), {}
         extra: _Extra = {"why": outcome.why}
-        if isinstance(outcome, Refused):
-            return self.log.warning, extra
-        loud, others = self._troubles.ask((name_of(action), outcome.why))
+        if isinstance(outcome, Refused) and outcome.missing:
+            return self.log.debug, extra
+        whose = target_of(action) if isinstance(outcome, Refused) else ()
+        loud, others = self._troubles.ask((name_of(action), outcome.why, *whose))
         if others:
             extra["same_since_last_told"] = others
         return (self.log.warning if loud else self.log.debug), extra
@@ -227,9 +231,9 @@ class _Quietly:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._told: dict[tuple[str, str], tuple[float, int]] = {}
+        self._told: dict[tuple[str, ...], tuple[float, int]] = {}
 
-    def ask(self, trouble: tuple[str, str]) -> tuple[bool, int]:
+    def ask(self, trouble: tuple[str, ...]) -> tuple[bool, int]:
         """Return whether to log it, and how many equal ones were not logged since."""
         now = self._clock()
         notified_at_s, swallowed = self._told.get(trouble, (-math.inf, 0))

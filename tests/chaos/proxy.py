@@ -38,7 +38,8 @@ class Proxy(Closing):
         self._delay_s = 0.0
         self.writes: list[Write] = []
         """Requests that it passed on, besides reads."""
-        self._links: set[asyncio.StreamWriter] = set()
+        self.links: set[asyncio.StreamWriter] = set()
+        """Open connections of both sides."""
         self._loop = asyncio.new_event_loop()
         self._opened = asyncio.Event()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -68,7 +69,7 @@ class Proxy(Closing):
 
     async def _set(self, mode: Mode, delay_s: float) -> int:
         if mode == "cut" or self._mode == "frozen":
-            for writer in list(self._links):
+            for writer in list(self.links):
                 writer.transport.abort()
         self._mode, self._delay_s = mode, delay_s
         if mode == "frozen":
@@ -78,14 +79,14 @@ class Proxy(Closing):
         return 0
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._links.add(writer)
+        self.links.add(writer)
         theirs: asyncio.StreamWriter | None = None
         try:
             await self._opened.wait()
             if self._mode == "cut" or writer.is_closing():
                 return
             answers, theirs = await self._connect()
-            self._links.add(theirs)
+            self.links.add(theirs)
             up = self._pass_on(reader, theirs, note=self._note)
             down = self._pass_on(answers, writer)
             await asyncio.gather(up, down)
@@ -93,7 +94,7 @@ class Proxy(Closing):
             pass  # a server is away, or the proxy is closed
         finally:
             for one in filter(None, (writer, theirs)):
-                self._links.discard(one)
+                self.links.discard(one)
                 one.transport.abort()
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -1,4 +1,4 @@
-"""Two minutes of chaos on real servers, with two replicas. `make chaos` runs ten minutes."""
+"""A minute of chaos on real servers, with two replicas. `make night PART=chaos` runs ten."""
 
 import pytest
 
@@ -8,14 +8,14 @@ from tests.real.testbed.bed import SLURM_DEFAULT
 from tests.real.testbed.cache import KUBE_DEFAULT
 from tests.real.testbed.kube import REPOSITORY
 
-SEED = 988
+SEED = 5205
 """Its plan kills or stops each replica, and each server; a run of CI must not depend on luck."""
-SECONDS = 110
-"""With the start of the servers and the time until all has converged two minutes and a half."""
+SECONDS = 60
+"""With the start of the servers and the time until all has converged a minute and a half."""
 
 
 @pytest.mark.real
-def test_two_minutes_of_faults_leave_no_violation() -> None:
+def test_a_minute_of_faults_leave_no_violation() -> None:
     require(kube=KUBE_DEFAULT, slurm=SLURM_DEFAULT)
     folder = REPOSITORY / "build" / "chaos" / f"test-{SEED}"
     options = Options(seed=SEED, seconds=SECONDS, replicas=2, slurm=SLURM_DEFAULT, folder=folder)

@@ -1,10 +1,11 @@
 """The proxy of chaos: what passes in each mode."""
 
+import contextlib
 import http.client
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from tests.chaos.proxy import Proxy
 
 SHORT_S = 0.5
+BUSY_S = 60.0
+"""Wait so long for what happens at once on a quiet machine."""
 
 
 class Echo(BaseHTTPRequestHandler):
@@ -46,13 +49,37 @@ def proxy(server: str) -> Iterator[Proxy]:
         yield made
 
 
-def connected(proxy: Proxy) -> http.client.HTTPConnection:
-    return http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=SHORT_S)
+def connected(proxy: Proxy, *, timeout_s: float = BUSY_S) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=timeout_s)
 
 
 def asked(over: http.client.HTTPConnection, method: str = "GET", path: str = "/x") -> bytes:
     over.request(method, path, b"body")
     return over.getresponse().read()
+
+
+def until(claim: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + BUSY_S
+    while not claim():
+        assert time.monotonic() < end_s
+        time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def held(proxy: Proxy) -> Iterator[None]:
+    """Meanwhile the proxy looks at nothing, however fast it is."""
+    begun, ended = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        begun.set()
+        ended.wait()
+
+    proxy._loop.call_soon_threadsafe(hold)
+    begun.wait()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 def test_an_open_proxy_passes_requests_on_and_notes_writes(proxy: Proxy) -> None:
@@ -79,12 +106,14 @@ def test_what_is_sent_to_a_frozen_proxy_never_arrives(proxy: Proxy) -> None:
     """As packets that are lost: a write must not arrive a minute later."""
     over = connected(proxy)
     assert asked(over) == b"ok"
+    over.sock.settimeout(SHORT_S)
     proxy.set("frozen")
-    for one in (over, connected(proxy)):
+    for one in (over, connected(proxy, timeout_s=SHORT_S)):
         with pytest.raises(TimeoutError):
             asked(one, "POST")
+    until(lambda: len(proxy.links) == 3)
     proxy.set("open")
-    time.sleep(SHORT_S)
+    until(lambda: not proxy.links)
     assert proxy.writes == []
     assert asked(connected(proxy)) == b"ok"
 
@@ -98,11 +127,13 @@ def test_a_slow_proxy_is_late(proxy: Proxy) -> None:
 
 def test_a_slow_proxy_sends_nothing_for_a_client_that_has_given_up(proxy: Proxy) -> None:
     """The deadline of a write is a promise: it must not arrive later."""
-    proxy.set("slow", delay_s=2 * SHORT_S)
     over = connected(proxy)
-    over.request("POST", "/x", b"body")
-    over.close()
-    time.sleep(4 * SHORT_S)
+    assert asked(over) == b"ok"
+    proxy.set("slow", delay_s=SHORT_S)
+    with held(proxy):
+        over.request("POST", "/x", b"body")
+        over.close()
+    until(lambda: not proxy.links)
     assert proxy.writes == []
 
 

@@ -334,7 +334,7 @@ def test_kubectl_get_shows_the_numbers(server: KubeServer, made: str) -> None:
         name: number
         for number, name in enumerate(
             (
-                *("desired", "replicas", "ready", "registered", "idle"),
+                *("desired", "replicas", "ready", "registered", "available", "idle"),
                 *("allocated", "draining", "down", "updated"),
             ),
             start=10,
@@ -343,8 +343,8 @@ def test_kubectl_get_shows_the_numbers(server: KubeServer, made: str) -> None:
     patch(server, f"{made}/status", {"status": numbers})
     header, row = server.kubectl("get", "nset", made, "-n", "slurm", "-o", "wide").splitlines()
     assert header.split() == [
-        *("NAME", "DESIRED", "CURRENT", "READY", "REGISTERED", "IDLE", "ALLOCATED", "DRAINING"),
-        *("DOWN", "UPDATED", "AGE"),
+        *("NAME", "DESIRED", "CURRENT", "READY", "REGISTERED", "AVAILABLE", "IDLE", "ALLOCATED"),
+        *("DRAINING", "DOWN", "UPDATED", "AGE"),
     ]
     assert row.split()[:-1] == [made, *map(str, numbers.values())]
     narrow = server.kubectl("get", "nodesets", "-n", "slurm").splitlines()[0].split()

@@ -31,7 +31,7 @@ class Run:
             env={"PATH": path, "CALLS": str(calls), **shown},
             capture_output=True,
             text=True,
-            timeout=10,
+            timeout=120,
             check=False,
         )
         self.code, self.error = done.returncode, done.stderr

@@ -2,6 +2,8 @@
 
 from sunk_sync.controller.history import KEPT, KEYS_MAX, History
 from sunk_sync.core.model.actions import Drain
+from sunk_sync.core.model.facts import Reference
+from sunk_sync.core.model.lock_actions import GetNodePods
 from sunk_sync.core.model.outcomes import Done
 from sunk_sync.core.model.verdict import Kept
 
@@ -21,6 +23,15 @@ def test_held_and_answered_writes_are_noted_with_their_action() -> None:
     history.held(KEY, Kept(DRAIN, "dry run"), now=1.0)
     history.answered(KEY, Done(DRAIN), now=2.0)
     assert [one.what for one in history.of(KEY)] == [Kept(DRAIN, "dry run"), Done(DRAIN)]
+
+
+def test_a_read_that_is_repeated_while_a_lock_waits_is_noted_once() -> None:
+    history, node = History(), Reference("Node", "", "n1", "u")
+    history.answered(KEY, Done(DRAIN), now=0.0)
+    for now in range(1, 100):
+        history.answered(KEY, Done(GetNodePods(node, "", "", float(now))), now=float(now))
+    assert [one.at_s for one in history.of(KEY)] == [0.0, 99.0]
+    assert len(history.recent) == 2
 
 
 def test_the_last_ten_of_a_key_are_kept() -> None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from sunk_sync.controller.outbox import PUSH_LIMIT_S
 from sunk_sync.controller.workqueue import Limits
-from sunk_sync.core.model.actions import Action, AnswerGate, Bind, Undrain
+from sunk_sync.core.model.actions import Action, AnswerGate, Bind, Drain, SetWeight, Undrain
 from sunk_sync.core.model.facts import Attempt, BindTried, Reference, reference_of
 from sunk_sync.core.model.lock_actions import AnswerLock, Unlock
 from sunk_sync.core.model.node_set import Stamp
@@ -127,6 +127,35 @@ async def test_no_pod_is_made_while_the_record_of_its_name_is_being_deleted_N10(
     await bench.want_for(waits_s + 0.2, CPU_0)
     assert bench.kube.actions == [CPU_0]
     assert waits_s <= bench.kube.times[0] < waits_s + 0.2
+
+
+@pytest.mark.parametrize(
+    "write",
+    [Drain("cpu-0", "k8s: node not ready"), SetWeight("cpu-0", 7, None, "own")],
+    ids=["a drain", "a weight"],
+)
+@in_virtual_time
+async def test_no_write_meets_a_record_that_is_being_deleted_N10(write: Action) -> None:
+    """Slurm would refuse it: the answer to the deletion shows that nothing is to be written."""
+    bench = Bench(slurm=Limits(concurrency=3, batch=1, leisurely=3))
+    bench.slurm.seconds = 1
+    await bench.want_for(0.1, FORGET_0)
+    await bench.want_for(0.8, FORGET_0, write)
+    assert bench.slurm.actions == [FORGET_0]
+    bench.want()
+    await asyncio.sleep(2)
+    assert bench.slurm.actions == [FORGET_0]
+
+
+@in_virtual_time
+async def test_a_record_is_deleted_after_the_answer_to_its_drain_N10() -> None:
+    bench = Bench(slurm=Limits(concurrency=3, batch=1, leisurely=3))
+    bench.slurm.seconds = 1
+    await bench.want_for(0.1, Drain("cpu-0", "k8s: pod terminated"))
+    await bench.want_for(0.8, Drain("cpu-0", "k8s: pod terminated"), FORGET_0)
+    assert FORGET_0 not in bench.slurm.actions
+    await asyncio.sleep(1)
+    assert FORGET_0 in bench.slurm.actions
 
 
 @in_virtual_time

@@ -33,6 +33,8 @@ from tests.kit.build import CLUSTER_UID
 STEPS = 150
 REST_ROUNDS = 60
 STILL_ROUNDS = 4
+GLANCE_S = 0.05
+"""So soon after a check, and without news, another one would see the same."""
 
 
 class History(WorldChanges):
@@ -86,6 +88,10 @@ class History(WorldChanges):
     def _check(self, decision: Decision) -> None:
         check_safety(decision, self.reconciler, self.world, self.evidence)
 
+    def _check_graph(self) -> None:
+        self.evidence.remember_nodes(self.graph)
+        check_oracle(self.reconciler, self.world.now)
+
     def _check_rest(self) -> None:
         check_rest(self.reconciler, self.world)
 
@@ -115,6 +121,7 @@ class History(WorldChanges):
         self.reconciler = Reconciler(graph=self.graph, policy=Policy())
         self.reads = self._read_set()
         self.evidence = Evidence()
+        self.check_due_s = 0.0
 
     def _note(self, *what: object) -> None:
         self.steps.append(f"{self.world.now:.2f} " + " ".join(map(str, what)))
@@ -129,6 +136,7 @@ class History(WorldChanges):
             if isinstance(one, GetResult):
                 self.evidence.shown(one)
         self._before_observing(news)
+        self.check_due_s = 0.0
         before = self.reads.rows()
         changed = set(self.reconciler.observe(news, now=self.world.now))
         self.settled = {
@@ -139,7 +147,7 @@ class History(WorldChanges):
         self.reads.check(before, self.reconciler.pending)
 
     def _settle(self) -> None:
-        """Decide all dirty keys, as the loop does, and check the decisions."""
+        """Decide all dirty keys, as the loop does, and check the decisions and what they leave."""
         for _ in range(50):
             decisions = self.reconciler.step(now=self.world.now, limit=100)
             if not decisions:
@@ -148,12 +156,14 @@ class History(WorldChanges):
                 self._check(decision)
                 self.desired_writes[decision.key] = decision.allowed
                 self.reads.decided(decision.key, self.world.now)
+            self.check_due_s = 0.0
         else:
             raise HistoryError("rest: decisions never end")
         if self.reconciler.failures:
             raise HistoryError(f"rule: {self.reconciler.failures}")
-        self.evidence.remember_nodes(self.graph)
-        check_oracle(self.reconciler, self.world.now)
+        if self.world.now >= self.check_due_s:
+            self.check_due_s = self.world.now + GLANCE_S
+            self._check_graph()
 
     # Faults and deliveries
 

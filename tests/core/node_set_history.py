@@ -331,9 +331,16 @@ class NodeSetHistory(History):
             raise HistoryError(f"topology: {record} is to be at {place}")
 
     def _taken(self, spec: NodeSet) -> bool:
-        """Whether Pods that an older NodeSet of this name left behind have its names."""
-        return any(
-            pod.owner != spec.uid and pod.nodeset == spec.name for pod in self.world.pods.values()
+        """Whether Pods that an older NodeSet of this name left behind have its names, or records.
+
+        A person can write the stamp of another NodeSet into the record of a name.
+        """
+        theirs, own = self.world.pods, plan(spec).stamp.node_set
+        left = any(pod.owner != spec.uid and pod.nodeset == spec.name for pod in theirs.values())
+        return left or any(
+            name not in theirs and name.rpartition("-")[0] == spec.prefix
+            for name, record in self.world.slurm_nodes.items()
+            if record.stamp is not None and record.stamp.node_set != own
         )
 
     def _check_records(self) -> None:

@@ -18,12 +18,13 @@ from sunk_sync.core.model.node_set_actions import (
     CreatePod,
     DeleteNode,
     DeletePod,
+    GetJobEnds,
     PodEnd,
     RemakePod,
     SetFinalizer,
     SetStatus,
 )
-from sunk_sync.core.model.node_set_answers import ControllerAge, CreateRefused
+from sunk_sync.core.model.node_set_answers import ControllerAge, CreateRefused, JobEnds
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.translate.node_states import is_busy, is_drained
 from sunk_sync.core.translate.slurmd_options import digest
@@ -143,6 +144,8 @@ class NodeSetWorld(World):
                 return self._end_pod(action)
             case DeleteNode():
                 return self._delete_node(action)
+            case GetJobEnds():
+                return self._job_ends(action)
             case SetStatus():
                 return self._set_status(action)
             case SetFinalizer():
@@ -232,6 +235,14 @@ class NodeSetWorld(World):
         del self.slurm_nodes[action.slurm_node]
         self.tick()
         return Done(action, (Deleted("slurm_nodes", "", action.slurm_node, "", self.now),))
+
+    def _job_ends(self, action: GetJobEnds) -> Outcome:
+        """Jobs have any time limits; a listing that fails is answered too."""
+        if self.rng.random() < self.unreadable:
+            return Refused(action, "unreachable", (JobEnds(action.node_set, self.now),))
+        names = [one for one in action.slurm_nodes if one in self.slurm_nodes]
+        ends = tuple((name, self.rng.randrange(1, 5)) for name in names)
+        return Done(action, (JobEnds(action.node_set, self.now, ends),))
 
     def _node_set(self, action: SetStatus | SetFinalizer) -> NodeSet | None:
         row = self.node_sets.get(action.reference.name)

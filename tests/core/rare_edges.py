@@ -22,7 +22,7 @@ from sunk_sync.core.model.keys import CLUSTER, host_key
 from sunk_sync.core.model.lock_actions import Lock, Unlock
 from sunk_sync.core.model.node_lock import NodePods
 from sunk_sync.core.model.node_set import Requeueing, Topology
-from sunk_sync.core.model.node_set_actions import RequeueJobs
+from sunk_sync.core.model.node_set_actions import RemakePod, RequeueJobs
 from sunk_sync.core.model.node_set_answers import ControllerAge, RequeueTried
 from sunk_sync.core.model.pod_spec import Offer, PodRules, Requirement, Spread
 from sunk_sync.core.model.restraint import Paused
@@ -365,7 +365,20 @@ def the_breaker_holds_a_deletion() -> None:
     check(core)
 
 
+def a_listing_has_no_record_of_a_ready_pod() -> None:
+    """N3: the Pod is made anew after a listing that began late enough."""
+    core = Core(node_set(1), set_pod(0))
+    core.wait(20.0)
+    core.see(ControllerAge(core.now, 1000.0))
+    core.see_listing("slurm_nodes")
+    check(core)
+    assert core.wants("cpu-0", RemakePod)
+
+
 GRAPH_EDGES: dict[str, Callable[[], None]] = {
+    "_listed:self.keys.mark_each(self.node_sets.slurm_was_read())": (
+        a_listing_has_no_record_of_a_ready_pod
+    ),
     "slurmd_pod_changed:self.keys.mark_each(self._workload_edges.hosts_changed())": (
         slurmd_asks_for_more
     ),

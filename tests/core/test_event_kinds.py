@@ -15,10 +15,17 @@ from tests.docs.pages import ROOT
 SOURCES = sorted((ROOT / "sunk_sync").rglob("*.py"))
 POD = Reference("Pod", "team-a", "train-0", "u")
 INFORMS = {
+    "CreatingPods",
+    "EndingPods",
+    "NodeSetDeleted",
+    "ScaledIn",
+    "ScaledOut",
     "Scheduled",
     "SlurmJobReplaced",
     "SlurmJobsRequeued",
     "SlurmNodeNotRegistered",
+    "UpdateBegun",
+    "UpdateEnded",
 }
 """sunk-sync goes on by itself: nobody must act."""
 

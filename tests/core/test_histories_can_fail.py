@@ -37,6 +37,7 @@ from tests.core.checks import HistoryError
 from tests.core.graph import test_graph
 from tests.core.history import History
 from tests.core.node_set_history import NodeSetHistory
+from tests.core.noted_seeds import first_failure
 from tests.core.packing_history import PackingHistory
 from tests.core.ruled_history import RuledHistory
 from tests.core.volume_history import VolumeHistory
@@ -44,7 +45,6 @@ from tests.core.workload_history import WorkloadHistory
 
 pytestmark = pytest.mark.no_cover
 """Coverage of thousands of histories would take longer than the histories."""
-SEEDS = range(400)
 MARKS = ("mark", "mark_hosts", "mark_all", "mark_each")
 MARKING = (Graph.__module__, HostEdges.__module__, VolumeEdges.__module__, Keys.__module__)
 KEYS = ("host_key", "workload_key")
@@ -93,17 +93,6 @@ def workload_edges() -> list[Edge]:
     ]
 
 
-def first_failure(kinds: Sequence[type[History]] = (History, WorkloadHistory)) -> str:
-    """Run histories until a check fails, and return its name; empty for none."""
-    for seed in SEEDS:
-        for kind in kinds:
-            try:
-                kind(seed).run()
-            except HistoryError as error:
-                return str(error).partition(":")[0]
-    return ""
-
-
 def drop(
     monkeypatch: pytest.MonkeyPatch, edge: Edge, function: tuple[object, str], instead: object
 ) -> None:
@@ -131,6 +120,7 @@ def drop_key(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     drop(monkeypatch, edge, (sys.modules[edge.module], edge.source), NOBODY)
 
 
+FIRST: tuple[type[History], ...] = (History, WorkloadHistory)
 NOBODY: Key = ("host", "nobody")
 WORKLOAD_EDGES = workload_edges()
 WORKLOAD_CALLS = [(edge.function, edge.source) for edge in WORKLOAD_EDGES]
@@ -177,12 +167,12 @@ def test_a_dropped_rare_edge_is_noticed(monkeypatch: pytest.MonkeyPatch, name: s
 def test_any_dropped_edge_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     drop_mark(monkeypatch, name)
     with_sets = "node_set" in name or name == READ_OF_SLURM
-    kinds: tuple[type[History], ...] = (History, WorkloadHistory)
+    kinds = FIRST
     if with_sets:
         kinds = (NodeSetHistory,)
     elif name in OF_VOLUMES:
         kinds = (VolumeHistory,)
-    assert first_failure(kinds) in ("oracle", "read-set")
+    assert first_failure(name, kinds) in ("oracle", "read-set")
 
 
 @pytest.mark.parametrize("edge", HOST_ANSWERS, ids=str)
@@ -191,19 +181,19 @@ def test_any_dropped_host_of_an_identity_is_noticed(
 ) -> None:
     for lookup, table in HOST_LOOKUPS.items():
         drop(monkeypatch, edge, (table, lookup), ())
-    assert first_failure() in ("oracle", "read-set")
+    assert first_failure(f"{edge.function}:{edge.source}", FIRST) in ("oracle", "read-set")
 
 
 def test_a_pod_bound_beside_one_that_a_rule_forbids_is_noticed_P8(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(snapshot, "why_stopped", lambda _fences, _node: "")
-    assert first_failure((RuledHistory,)) == "rules"
+    assert first_failure("forbidden beside", (RuledHistory,)) == "rules"
 
 
 def test_a_place_that_concerns_nobody_is_noticed_P8(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Neighbours, "_concerned", lambda _self, _kind: iter(()))
-    assert first_failure((RuledHistory,)) in ("oracle", "exclusions")
+    assert first_failure("concerns nobody", (RuledHistory,)) in ("oracle", "exclusions")
 
 
 @pytest.mark.parametrize(
@@ -219,7 +209,7 @@ def test_a_broken_limit_of_volumes_is_noticed_P8(
     monkeypatch: pytest.MonkeyPatch, name: str, instead: object, checks: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(VolumeLimits, name, instead)
-    assert first_failure((VolumeHistory,)) in checks
+    assert first_failure(f"volumes: {name}", (VolumeHistory,)) in checks
 
 
 @pytest.mark.parametrize("name", [name for name in WORKLOAD_NAMES if name not in SCRIPTED])
@@ -227,7 +217,7 @@ def test_any_dropped_key_of_a_workload_is_noticed(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     drop_key(monkeypatch, name)
-    failed = first_failure((WorkloadHistory, RuledHistory, VolumeHistory))
+    failed = first_failure(name, (WorkloadHistory, RuledHistory, VolumeHistory))
     assert failed in ("oracle", "read-set", "index")
 
 
@@ -247,7 +237,7 @@ def test_a_stale_answer_that_counts_is_noticed(monkeypatch: pytest.MonkeyPatch) 
 def test_a_claim_that_is_kept_too_long_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """S16: the claims of a host are computed again whenever a claim near it changes."""
     monkeypatch.setattr(Claims, "_unsettle", lambda *_, **__: None)
-    assert first_failure() in ("oracle", "read-set", "claims")
+    assert first_failure("kept too long", FIRST) in ("oracle", "read-set", "claims")
 
 
 def _lift_empty(slurm_node: SlurmNode) -> Ruling:
@@ -292,7 +282,7 @@ BROKEN: dict[str, tuple[object, str, object, set[str]]] = {
 def test_a_broken_rule_is_noticed(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     where, name, instead, checks = BROKEN[what]
     monkeypatch.setattr(where, name, instead)
-    assert first_failure() in checks
+    assert first_failure(what, FIRST) in checks
 
 
 PACKING: dict[str, tuple[object, str, object, set[str]]] = {
@@ -316,4 +306,4 @@ def _packed(host: Host, own: int) -> Ruling:
 def test_a_broken_rule_of_packing_is_noticed(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
     where, name, instead, checks = PACKING[what]
     monkeypatch.setattr(where, name, instead)
-    assert first_failure((PackingHistory,)) in checks
+    assert first_failure(what, (PackingHistory,)) in checks

@@ -104,8 +104,8 @@ class WorkloadHistory(History):
         super()._check(decision)
         self.safety.check(decision)
 
-    def _settle(self) -> None:
-        super()._settle()
+    def _check_graph(self) -> None:
+        super()._check_graph()
         check_indexes(self.graph)
 
     # Changes

@@ -14,6 +14,7 @@ from sunk_sync.core.model.actions import (
     Action,
     Cordon,
     GetObject,
+    GetSlurmNode,
     RecordEvent,
     Relist,
     SetConditions,
@@ -200,6 +201,8 @@ class World:
                 )
             case GetObject():
                 return Done(action, (self._look(action),))
+            case GetSlurmNode():
+                return Done(action, (self._read(action.slurm_node),))
             case Relist():
                 self.start_listing(action.source)
                 return Done(action)
@@ -224,11 +227,16 @@ class World:
         order = self.orders["pods", row.name]
         return GetResult(*place, "yes", row.uid, self.now, row.node_name, order)
 
+    def _read(self, name: str) -> Observed | Deleted:
+        node = self.slurm_nodes.get(name)
+        if node is None:
+            return Deleted("slurm_nodes", "", name, "", self.now)
+        return Observed(node, self.now)
+
     def _write_slurm(self, action: SlurmAction) -> Outcome:
         node = self.slurm_nodes.get(action.slurm_node)
         if node is None:
-            gone = Deleted("slurm_nodes", "", action.slurm_node, "", self.now)
-            return Refused(action, "no such node", (gone,))
+            return Refused(action, "no such node", (self._read(action.slurm_node),))
         planned = plan(action, node)
         if isinstance(planned, Forbidden):
             return Refused(action, planned.why, (Observed(node, self.now),))

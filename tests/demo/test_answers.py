@@ -14,6 +14,7 @@ def shape(text: str) -> str:
     return "\n".join(_CHANGES.sub("#", line)[:100] for line in text.splitlines())
 
 
+@pytest.mark.night("it plays each situation in real time, a minute")
 async def test_the_page_of_questions_prints_what_the_commands_say() -> None:
     """Otherwise run `python -m tests.demo.answers`."""
     page = FILE.read_text(encoding="utf-8")

@@ -37,6 +37,7 @@ FAST = Pace(pause_s=0.1, poll_s=0.01)
 SHORT = Pace(pause_s=0.05, poll_s=0.01, timeout_factor=0.02)
 IMPATIENT = Pace(pause_s=0.1, poll_s=0.01, timeout_factor=0.7)
 LENGTH_MAX_S = 65.0
+PLAYED = pytest.mark.night("a story is played in real time; .ci/run plays the fixed one as a user")
 
 
 class Idle:
@@ -208,6 +209,7 @@ def test_every_incident_occurs_within_300_steps(seed: int) -> None:
         assert words in text
 
 
+@PLAYED
 async def test_the_fixed_story_passes_with_the_production_service(shown: Shown) -> None:
     before = asyncio.all_tasks()
     code, text = await shown()
@@ -249,6 +251,7 @@ FAULTS = {
 """Cause of the drain rule → the step whose check fails without it."""
 
 
+@PLAYED
 @pytest.mark.parametrize("cause", FAULTS)
 async def test_a_missing_cause_of_the_drain_rule_is_detected(
     shown: Shown, monkeypatch: MonkeyPatch, cause: str
@@ -260,6 +263,7 @@ async def test_a_missing_cause_of_the_drain_rule_is_detected(
     assert (code, text.count("✓")) == (FAILED, 1), text
 
 
+@PLAYED
 async def test_a_lifted_drain_of_a_user_is_detected(shown: Shown, monkeypatch: MonkeyPatch) -> None:
     """For that, the rule and the check before the write must both be wrong."""
     for module in ("core.rules.host.drain", "slurm.write.precondition"):
@@ -280,6 +284,7 @@ MISSING_RULES = {
 """Rule → steps; the check of the last step fails without the rule."""
 
 
+@PLAYED
 @pytest.mark.parametrize("rule", MISSING_RULES)
 async def test_a_missing_rule_is_detected(
     shown: Shown, monkeypatch: MonkeyPatch, rule: str
@@ -289,6 +294,7 @@ async def test_a_missing_rule_is_detected(
     assert (code, text.count("✓")) == (FAILED, len(MISSING_RULES[rule])), text
 
 
+@PLAYED
 async def test_a_gate_that_passes_all_is_detected(shown: Shown, monkeypatch: MonkeyPatch) -> None:
     """The preempting job runs beside a terminating Pod, which only the gate prevents."""
 

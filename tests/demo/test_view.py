@@ -169,7 +169,7 @@ ENDED = {"reason": "SlurmJobCancelled", "message": "job 5 ended"}
             {"action": "cancel-job", "job_id": "5", "job": "k8s/a/b/0"},
             "write", "    2 ms  cancel-job k8s/a/b/0: why",
         ),
-        ({"action": "get-job", "job_id": "5"}, "mirror", "    2 ms  get-job 5: why"),
+        ({"action": "answer-gate", "slurm_node": "n1"}, "mirror", "    2 ms  answer-gate n1: why"),
     ],
 )  # fmt: skip
 def test_each_write_is_in_the_history(event: dict[str, object], sort: str, text: str) -> None:

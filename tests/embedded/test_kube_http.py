@@ -50,7 +50,7 @@ async def client(server: KubeServer, tmp_path: Path) -> AsyncIterator[KubeClient
 
 
 async def until(claim: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not claim():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 

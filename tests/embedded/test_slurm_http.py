@@ -149,7 +149,7 @@ async def asked(server: SlurmServer, request: str, *, token: str = "any") -> byt
     head = f"{line} HTTP/1.1\r\nHost: x\r\nX-SLURM-USER-TOKEN: {token}\r\nConnection: close\r\n"
     kind = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}"
     writer.write((head + kind).encode())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         everything = await reader.read()
     writer.close()
     return everything

@@ -9,6 +9,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from sunk_sync import __version__
 from tests.image.conftest import Built
 from tests.image.pod import Pod
 from tests.image.podman import BASE
@@ -100,7 +101,7 @@ def test_the_labels_say_which_commit_it_is(image: Built) -> None:
     assert found == {
         "title": "sunk-sync",
         "licenses": "Apache-2.0",
-        "version": tool.version(),
+        "version": __version__,
         "revision": image.revision,
     }
 
@@ -110,7 +111,7 @@ def test_the_bill_of_materials_names_what_is_installed(image: Built, tmp_path: P
     bill = json.loads((tmp_path / "sbom.json").read_text())
     assert bill["bomFormat"] == "CycloneDX"
     root = bill["metadata"]["component"]
-    assert (root["name"], root["version"]) == ("sunk-sync", tool.version())
+    assert (root["name"], root["version"]) == ("sunk-sync", __version__)
     named = {canonicalize_name(one["name"]): one["version"] for one in bill["components"]}
     assert named == locked()
     assert all(one["purl"].startswith("pkg:pypi/") for one in bill["components"])

@@ -220,6 +220,35 @@ def test_the_state_of_a_pod_is_read_from_phase_and_deletion() -> None:
     )
 
 
+SCHEDULER_SAYS = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+NO_ROOM = "0/3 nodes are available: 3 Insufficient cpu."
+PULLS = {"state": {"waiting": {"reason": "ErrImagePull", "message": "not found"}}}
+
+
+@pytest.mark.parametrize(
+    ("node_name", "status", "words"),
+    [
+        ("", {"conditions": [SCHEDULER_SAYS | {"message": NO_ROOM}]}, NO_ROOM),
+        ("", {"conditions": [SCHEDULER_SAYS]}, "Unschedulable"),
+        ("", {}, ""),
+        ("", {"conditions": [SCHEDULER_SAYS | {"status": "True", "message": "x"}]}, ""),
+        ("n", {"containerStatuses": [PULLS]}, "ErrImagePull: not found"),
+        ("n", {"conditions": [SCHEDULER_SAYS | {"message": "before"}]}, ""),
+    ],
+)
+@pytest.mark.parametrize("owned", [True, False])
+def test_a_pod_of_a_nodeset_says_why_it_waits_in_the_words_of_kubernetes_N13(
+    node_name: str, status: dict[str, Any], words: str, owned: bool
+) -> None:
+    an_object = pod("p", 1)
+    owner = {"apiVersion": "sunk-sync.dev/v1alpha1", "kind": "NodeSet", "name": "cpu", "uid": "u"}
+    if owned:
+        an_object["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    an_object["spec"] = {"nodeName": node_name} if node_name else {}
+    an_object["status"] = status
+    assert seen(SLURMD_PODS, an_object).waiting == (words if owned else "")
+
+
 def test_our_labels_and_annotations_are_read_back() -> None:
     an_object = annotated(node("n", 1), DRAIN="why", CORDONED_FOR_DRAIN="true", KEEP_CORDON="yes")
     an_object["metadata"]["labels"] = {"x": "x", names.LABEL_POD: "p", names.LABEL_CLUSTER: "c"}

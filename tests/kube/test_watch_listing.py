@@ -104,7 +104,7 @@ async def test_retry_after_is_awaited_F8() -> None:
 async def test_failures_are_retried_with_a_doubling_delay_of_at_most_5_s() -> None:
     script = without_watch_lists(pages=[refuses(503, "Unavailable")])
     async with running(script) as run:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while len(run.slept_s) < 12:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert run.ear.kinds() == ["Lost"]
@@ -139,7 +139,7 @@ async def test_several_namespaces_are_one_listing_at_one_version() -> None:
         await run.ear.hears(
             "ListingStarted", "Observed p", "Observed q", "ListingEnded", "Observed r"
         )
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while run.watched_from() != ["7", "7"]:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     first, second = run.server.queries()[:2]

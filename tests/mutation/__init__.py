@@ -1,1 +1,1 @@
-"""Mutation tests of the rules, the policy and the outbox: `make mutation`."""
+"""Mutation tests of the rules, the policy and the outbox: `python -m tests.mutation`."""

@@ -1,4 +1,4 @@
-"""`make mutation`: small changes of the rules, the policy and the outbox, which tests must notice.
+"""`python -m tests.mutation`: small changes of rules, policy and outbox, which tests must notice.
 
 mutmut makes the changes and runs the tests in a copy (settings in pyproject.toml, mutations in
 engine.py). Exits 1 if explained.txt does not explain a survivor, or explains one that is killed.

@@ -68,8 +68,9 @@ class SlurmdPods:
                 if not self._binds:
                     continue
                 free = [name for name in nodes if name not in busy] or nodes
-                busy.add(free[0])
-                self._bind(pod, free[0])
+                if free:
+                    busy.add(free[0])
+                    self._bind(pod, free[0])
             elif self._is_to_start(pod):
                 self._start(pod)
 
@@ -111,8 +112,10 @@ class SlurmdPods:
 
 
 def _takes_pods(node: Object) -> bool:
-    """Whether nobody has said that it is out of service, which slurmd Pods do not tolerate."""
-    return all(one["key"] != OUT_OF_SERVICE for one in node["spec"].get("taints", ()))
+    """Whether it is not cordoned, silent or out of service: numbered Pods do not go there."""
+    taints = node["spec"].get("taints", ())
+    repels = any(one["effect"] == "NoSchedule" for one in taints)
+    return not repels and all(one["key"] != OUT_OF_SERVICE for one in taints)
 
 
 def _slurmd(pod: Object) -> Object:

@@ -82,6 +82,7 @@ def test_while_no_node_is_ready_nothing_is_submitted_P32(
     assert max(submissions(scheduler, loads, since=since)) <= 3  # the others are not excluded
 
 
+@pytest.mark.night("it counts for a minute")
 @with_settings(**NO_DRAIN)
 def test_where_only_a_full_host_is_ready_few_jobs_are_made_P32_P12(
     pods: PodStage, scheduler: Service
@@ -124,6 +125,7 @@ def test_where_no_host_has_room_a_pod_waits_without_a_job_until_a_pod_leaves_P28
     assert submissions(scheduler, [late], since=since) == [len(hosts) + 1]
 
 
+@pytest.mark.night("it counts for a minute")
 @with_settings(**NO_DRAIN)
 def test_where_more_hosts_are_unfit_no_pod_has_more_than_five_jobs_a_minute_P32(
     pods: PodStage, scheduler: Service
@@ -172,6 +174,7 @@ def unbindable(pods: PodStage, schedule: Serve) -> Iterator[Service]:
         yield schedule(kubeconfig=str(tapped_kubeconfig(pods.bed, tap)), **NO_DRAIN)
 
 
+@pytest.mark.night("it counts for a minute")
 def test_on_ready_hosts_too_another_job_follows_but_no_more_than_five_a_minute_P32(
     pods: PodStage, unbindable: Service
 ) -> None:

@@ -24,7 +24,10 @@ from tests.real.conftest import require
 from tests.real.testbed import SlurmConf, SlurmServer
 from tests.real.testbed.rest import RestError
 
-pytestmark = pytest.mark.real
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.both_slurms("each version speaks its own releases of the API"),
+]
 
 SERVED = {
     "26.05": ("v0.0.42", "v0.0.43", "v0.0.44", "v0.0.45"),

@@ -16,7 +16,7 @@ from tests.real.slurm_jobs import SLEEP, number
 from tests.real.test_differential_slurm import Act, Rest, compare_traces, drain, get, post
 from tests.real.testbed import SlurmServer
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.both_slurms("each version answers in its own dialect")]
 
 STUBBORN = "#!/bin/sh\ntrap '' TERM\nwhile true; do sleep 1; done\n"
 SMALL: Mapping[str, Json] = {"cpus_per_task": 1, "tasks": 1, "memory_per_node": number(1000)}

@@ -32,7 +32,7 @@ from tests.real.testbed import SlurmConf, SlurmServer
 from tests.real.testbed.errors import BedError
 from tests.real.testbed.sandbox import wait_until
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.both_slurms("each version answers in its own dialect")]
 
 NAMES = ("n1", "n2", "n3")
 SEEDS = 60
@@ -782,6 +782,7 @@ def with_power(version: str) -> Iterator[Sequence[Side]]:
 machines = for_each_slurm(with_power, kube=None)
 
 
+@pytest.mark.night("each waits for timers of slurmctld, half a minute")
 @pytest.mark.parametrize("name", MACHINES)
 def test_reboots_and_power_actions_behave_like_real_ones(
     machines: Sequence[Side], name: str

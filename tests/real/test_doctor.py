@@ -11,7 +11,10 @@ from tests.real.conftest import for_each_slurm
 from tests.real.service import MANIFESTS
 from tests.real.testbed import Bed, KubeServer, SlurmConf
 
-pytestmark = pytest.mark.real
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.both_slurms("26.05 shows its configuration, 24.11 does not"),
+]
 
 
 class Installation:

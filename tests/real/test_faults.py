@@ -84,6 +84,7 @@ def test_a_restart_of_the_apiserver_loses_nothing_F3(
     until_synced(host)
 
 
+@pytest.mark.night("an outage of twenty seconds")
 def test_a_long_outage_of_the_apiserver_is_healed_within_seconds_F3(
     stage: Stage, service: Service, host: Host
 ) -> None:
@@ -156,6 +157,7 @@ def test_a_slow_slurmrestd_loses_nothing_F4(stage: Stage, service: Service, host
     until_lifted(host)
 
 
+@pytest.mark.night("an outage of more than a minute")
 def test_conditions_are_unknown_after_a_minute_without_slurmctld_F4_M2(
     stage: Stage, serve: Serve, host: Host
 ) -> None:

@@ -29,7 +29,10 @@ from tests.real.testbed.closing import Closing
 from tests.real.testbed.rest import RestError
 from tests.real.testbed.sandbox import wait_until
 
-pytestmark = pytest.mark.real
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.both_slurms("each slurmctld and slurmd starts scripts in its own way"),
+]
 
 KILL_WAIT_S = 4
 QUICK = ("SchedulerParameters=batch_sched_delay=0,default_queue_depth=10000",)

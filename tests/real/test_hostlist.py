@@ -8,7 +8,7 @@ from sunk_sync.core.translate.hostlist import compress, expand
 from tests.core.translate.test_hostlist import EXPANSIONS, name
 from tests.real.testbed import SlurmServer
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.both_slurms("each version expands lists itself")]
 
 with_real_servers = settings(
     max_examples=25,

@@ -14,7 +14,11 @@ from tests.real.node_farm import CONF, NODES, Farm, farm_with
 from tests.real.slurmd_pods import wait_for
 from tests.real.testbed import SlurmConf
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(300),
+    pytest.mark.both_slurms("24.11 takes the topology from a file, 26.05 from the API"),
+]
 
 TREE = "- topology: tree\n  cluster_default: true\n  tree:\n    switches:\n    - switch: root\n"
 WITH_TREE = SlurmConf(

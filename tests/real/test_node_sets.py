@@ -14,6 +14,7 @@ from tests.real.node_farm import Farm, farm_with
 from tests.real.slurmd_pods import wait_for
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+NIGHT = pytest.mark.night("one moment runs with each commit")
 
 SLEEP = "#!/bin/sh\nsleep {}\n"
 
@@ -172,7 +173,9 @@ def test_a_nodeset_that_is_deleted_drains_first_N23(farm: Farm) -> None:
     assert state == ["COMPLETED"]
 
 
-@pytest.mark.parametrize("pause_s", [0.0, 0.02, 0.05, 0.1, 0.2, 0.4])
+@pytest.mark.parametrize(
+    "pause_s", [0.05, *(pytest.param(one, marks=NIGHT) for one in (0.0, 0.02, 0.1, 0.2, 0.4))]
+)
 def test_killed_at_any_moment_a_scale_in_ends_the_same_N25(farm: Farm, pause_s: float) -> None:
     farm.make(4)
     wait_for(lambda: farm.usable(4), "four nodes in Slurm")

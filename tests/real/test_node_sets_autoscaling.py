@@ -17,7 +17,11 @@ from tests.real.slurmd_pods import wait_for
 from tests.real.testbed.bed import SLURM_DEFAULT
 from tests.real.testbed.cache import KUBE_DEFAULT
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(600),
+    pytest.mark.night("two minutes of an autoscaler"),
+]
 
 METRICS = "/apis/external.metrics.k8s.io/v1beta1"
 METRIC = "waiting-jobs"

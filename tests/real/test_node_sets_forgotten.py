@@ -9,7 +9,11 @@ from tests.real.conftest import for_each_slurm
 from tests.real.node_farm import Farm, farm_with
 from tests.real.slurmd_pods import wait_for
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(400)]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(400),
+    pytest.mark.night("slurmctld is away for a minute"),
+]
 
 SLOTS = 10
 UNSAVED_S = 0.5

@@ -10,7 +10,11 @@ from tests.real.node_farm import CONF, Farm, farm_with
 from tests.real.slurmd_pods import wait_for
 from tests.real.testbed import SlurmConf
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(300),
+    pytest.mark.both_slurms("24.11 has no request to requeue"),
+]
 
 LONG = "#!/bin/sh\nsleep 600\n"
 SHORT = "#!/bin/sh\nsleep 8\n"

@@ -11,7 +11,11 @@ from tests.real.conftest import for_each_slurm
 from tests.real.node_farm import Farm, farm_with
 from tests.real.slurmd_pods import wait_for
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(300),
+    pytest.mark.both_slurms("24.11 cannot make a reservation by its API"),
+]
 
 IN_S = 8
 SLEEP = "#!/bin/sh\nsleep {}\n"

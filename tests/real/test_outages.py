@@ -15,6 +15,7 @@ from tests.real.workloads import Load, PodStage
 
 STAGE_HOSTS = 16
 pytestmark = pytest.mark.real
+NIGHT = pytest.mark.night("one outage of each kind runs with each commit")
 
 AWAY_S = 5.0
 SOON_S = 2.0
@@ -51,7 +52,13 @@ def seconds_until_bound(load: Load, *, since_s: float, within_s: float) -> float
 
 @pytest.mark.parametrize(
     ("way", "created_s", "away_s"),
-    [("refused", 0, 5), ("refused", 3, 5), ("502", 0, 5), ("502", 3, 5), ("refused", 0, 40)],
+    [
+        ("refused", 0, 5),
+        ("502", 3, 5),
+        pytest.param("refused", 3, 5, marks=NIGHT),
+        pytest.param("502", 0, 5, marks=NIGHT),
+        pytest.param("refused", 0, 40, marks=NIGHT),
+    ],
 )
 def test_a_pod_created_while_slurmrestd_is_away_is_bound_soon_after_F2_F4(
     pods: PodStage,

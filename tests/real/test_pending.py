@@ -18,7 +18,7 @@ from tests.real.testbed.cache import SLURM_SUITES
 from tests.real.testbed.sandbox import wait_until
 from tests.real.waits import SCENES
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.both_slurms("each version has its own reasons")]
 
 
 server = for_each_slurm(lambda version: SlurmServer(version, CONF), kube=None)

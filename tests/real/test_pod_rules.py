@@ -73,6 +73,7 @@ def test_replicas_with_one_rule_run_on_one_node_each_P8(
     assert late.node not in {loads[0].node, loads[2].node}
 
 
+@pytest.mark.night("forty jobs one after another")
 def test_forty_replicas_run_on_forty_nodes_P8(pods: PodStage) -> None:
     pods.pool("forty", 40)
     loads = replicas(pods, 40, pool="forty", **apart())

@@ -289,6 +289,7 @@ class TestBreaker:
         eventually(lambda: service.metric("sunk_sync_drains_held") == 0, "none held")
         assert not_ready not in {host.reason for host in hosts}
 
+    @pytest.mark.night("the next minute of the limit must begin")
     def test_held_drains_are_released_at_the_limit_S19(
         self, service: Service, stage: Stage
     ) -> None:

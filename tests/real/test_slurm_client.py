@@ -32,7 +32,10 @@ from sunk_sync.telemetry.exchange import Exchange
 from tests.real.conftest import for_each_slurm
 from tests.real.testbed import SlurmConf, SlurmServer
 
-pytestmark = pytest.mark.real
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.both_slurms("each version speaks its own releases of the API"),
+]
 
 CORDONED = "k8s: node cordoned"
 LIFTED = "lifted, was k8s: node cordoned"

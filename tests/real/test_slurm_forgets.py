@@ -18,7 +18,11 @@ LOST_S = 60
 WITHIN_S = LOST_S + 60
 REASON = "k8s: pod without job"
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(600),
+    pytest.mark.night("minutes with twenty Pods; one is enough"),
+]
 if_all = pytest.mark.skipif(os.environ.get("SUNK_SYNC_LOST") != "all", reason="SUNK_SYNC_LOST=all")
 
 

@@ -32,7 +32,10 @@ from tests.real.test_slurm_client import connected
 from tests.real.testbed import SlurmConf, SlurmServer
 from tests.real.testbed.sandbox import wait_until
 
-pytestmark = pytest.mark.real
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.both_slurms("each version speaks its own releases of the API"),
+]
 
 CONF = SlurmConf(slurmds=3, extra_lines=("SchedulerParameters=batch_sched_delay=0",))
 SCRIPT = "#!/bin/sh\nexec sleep 600\n"

@@ -12,7 +12,7 @@ from tests.real.stage import eventually
 from tests.real.testbed import BedError, SlurmConf, SlurmServer
 from tests.real.testbed.ports import Ports
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.both_slurms("each slurmd knows its own keys")]
 
 CONF = SlurmConf(
     slurmds=1, extra_lines=("MaxNodeCount=100", "SlurmctldParameters=enable_configless")

@@ -23,7 +23,11 @@ from tests.real.test_node_features import in_sync, label, node_of
 from tests.real.testbed import Bed, RestError, SlurmConf
 from tests.real.testbed.ports import Ports
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.timeout(300),
+    pytest.mark.both_slurms("trees on 24.11, blocks on 26.05"),
+]
 
 THEIRS = "SwitchName=theirs Nodes=n1\n"
 TREE = "- topology: tree\n  tree:\n    switches:\n    - switch: root\n"

@@ -147,6 +147,7 @@ def test_a_standby_passes_calls_on_and_says_who_leads_F6(pair: Pair) -> None:
     assert standby.service.write_count() == 0
 
 
+@pytest.mark.night("it counts for half a minute")
 def test_a_standby_asks_slurm_a_tenth_of_what_the_leader_asks_F6(pair: Pair) -> None:
     """Over half a minute without changes."""
 

@@ -151,6 +151,7 @@ def test_a_gang_waits_for_the_host_of_its_volume_though_others_are_free_P8(
     assert len(loads[0].jobs) == 1
 
 
+@pytest.mark.night("it says so after a minute")
 def test_a_gang_with_two_volumes_of_one_host_has_no_job_and_says_why_P8(
     pods: PodStage, storage: Storage
 ) -> None:

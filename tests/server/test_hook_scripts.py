@@ -7,159 +7,43 @@ import asyncio
 import contextlib
 import os
 import re
-import shutil
 import signal
-import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+import socket
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
-from msgspec import Struct
 
 from sunk_sync.server.placeholder import script_of
+from tests.server.hook_machine import (
+    EPILOG,
+    HANG,
+    LOCK,
+    NOT_YET,
+    PROLOG,
+    ROOT,
+    SENDERS,
+    SHELLS,
+    TOKEN,
+    Machine,
+    Reply,
+    hook_server,
+)
 
-ROOT = Path(__file__).parents[2]
-PROLOG = ROOT / "deploy" / "slurm" / "sunk-sync-prolog.sh"
-LOCK = ROOT / "deploy" / "slurm" / "sunk-sync-lock.sh"
-EPILOG = ROOT / "deploy" / "slurm" / "sunk-sync-epilog.sh"
 TEMPLATE = ROOT / "sunk_sync" / "server" / "placeholder.sh"
-TOKEN = "gate.0123456789abcdef"
-SHELLS = ("dash", "bash")
-SENDERS = ("curl", "bash", "python3")
-ALWAYS = ("cat", "date", "sleep", "timeout", "tr")
-HANG = -1
-Reply = tuple[int, str]
-
-
-class Asked(Struct):
-    """One request."""
-
-    method: str
-    path: str
-    token: str
-    body: dict[str, Any]
-
-
-class HookServer:
-    """Answers with `replies` in turn, the last one for ever; a status of 0 closes."""
-
-    def __init__(self, replies: Sequence[Reply]) -> None:
-        self.replies = list(replies)
-        self.asked: list[Asked] = []
-        self.url = ""
-        self._called = asyncio.Event()
-
-    async def until(self, calls: int) -> None:
-        """Wait for so many calls."""
-        async with asyncio.timeout(15):
-            while len(self.asked) < calls:
-                await self._called.wait()
-                self._called.clear()
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            self.asked.append(await _read(reader))
-            self._called.set()
-            status, text = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
-            if status == HANG:
-                await reader.read()
-            elif status:
-                line = text.encode() + b"\n"
-                writer.write(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n\r\n" % (status, len(line)))
-                writer.write(line)
-        writer.close()
-
-
-async def _read(reader: asyncio.StreamReader) -> Asked:
-    head = (await reader.readuntil(b"\r\n\r\n")).decode()
-    method, path, _ = head.split(" ", 2)
-    token = re.search(r"(?im)^authorization: bearer (\S+)", head)
-    length = re.search(r"(?im)^content-length: (\d+)", head)
-    body = await reader.readexactly(int(length.group(1)) if length else 0)
-    decoded = msgspec.json.decode(body) if body else {}
-    return Asked(method, path, token.group(1) if token else "", decoded)
-
-
-@contextlib.asynccontextmanager
-async def hook_server(*replies: Reply) -> AsyncIterator[HookServer]:
-    opened = HookServer(replies)
-    listener = await asyncio.start_server(opened.serve, "127.0.0.1", 0)
-    opened.url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
-    try:
-        yield opened
-    finally:
-        listener.close()
-
-
-class Run(Struct):
-    """A script that ended."""
-
-    code: int
-    out: str
-    errors: str
-    seconds: float
-
-
-class Machine:
-    """A folder with the commands on the PATH of the script, and its token."""
-
-    def __init__(self, folder: Path, shell: str, sender: str) -> None:
-        self.folder, self.shell = folder, shutil.which(shell) or shell
-        self.bin = folder / "bin"
-        self.bin.mkdir()
-        for name in (*ALWAYS, sender):
-            (self.bin / name).symlink_to(_real(name))
-        (folder / "token").write_text(TOKEN + "\n")
-
-    def env(self, **more: str) -> dict[str, str]:
-        return {"PATH": str(self.bin), **more}
-
-    def common(self, url: str) -> list[str]:
-        return ["--url", url, "--token-file", str(self.folder / "token")]
-
-    async def gate(self, url: str, *argv: str, **env: str) -> Run:
-        job = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]"}
-        context = {"SLURM_SCRIPT_CONTEXT": "prolog_slurmctld"}
-        return await self.run(PROLOG, *self.common(url), *argv, **(job | context | env))
-
-    async def lock(self, url: str, *argv: str, **env: str) -> Run:
-        job = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n[1-2]", "SLURMD_NODENAME": "n2"}
-        return await self.run(LOCK, *self.common(url), *argv, **(job | env))
-
-    async def epilog(self, url: str) -> Run:
-        return await self.run(EPILOG, *self.common(url), SLURM_JOB_ID="7")
-
-    async def run(self, script: Path, *argv: str, **env: str) -> Run:
-        began = time.monotonic()
-        process = await asyncio.create_subprocess_exec(
-            self.shell,
-            str(script),
-            *argv,
-            env=self.env(**env),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        async with asyncio.timeout(60):
-            out, errors = await process.communicate()
-        assert process.returncode is not None
-        seconds = time.monotonic() - began
-        return Run(process.returncode, out.decode(), errors.decode(), seconds)
-
-
-def _real(name: str) -> str:
-    """Skip shims of version switchers: they need more on the PATH."""
-    for place in ("/usr/bin", "/bin", "/usr/local/bin"):
-        if os.access(f"{place}/{name}", os.X_OK):
-            return f"{place}/{name}"
-    pytest.skip(f"there is no {name} here")
 
 
 @pytest.fixture(params=SHELLS)
 def shell(request: pytest.FixtureRequest) -> str:
     return str(request.param)
+
+
+@pytest.fixture
+def refusing() -> Iterator[str]:
+    """Yield the URL of a port where nobody listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{held.getsockname()[1]}"
 
 
 @pytest.fixture
@@ -170,7 +54,6 @@ def machine(tmp_path: Path, shell: str) -> Machine:
 GO = (200, '{"action":"go"}')
 WAIT = (200, '{"action":"wait","pods":["Pod ns/a ends"]}')
 REQUEUE = (200, '{"action":"requeue","pods":["Pod ns/a ends"]}')
-NOT_YET = (503, '{"error":"not listed yet"}')
 DEAD = (0, "")
 NOTED = (200, '{"action":"noted"}')
 GONE = (200, '{"action":"gone"}')
@@ -197,19 +80,24 @@ async def test_after_a_failed_call_the_prolog_calls_again_a_second_later_L9(
         run = await Machine(tmp_path, "dash", sender).gate(server.url)
         assert run.code == 0
         assert len(server.asked) == 2
-        assert 1 <= run.seconds < 4
+        assert run.seconds == 1
         assert run.errors.count("no answer from") == 1
 
 
+async def test_a_service_that_refuses_delays_a_job_by_silent_L9(machine: Machine) -> None:
+    async with hook_server(NOT_YET) as server:
+        run = await machine.gate(server.url, "--silent", "20s=pass")
+        assert (run.code, run.seconds, len(server.asked)) == (0, 20, 20)
+        assert "no answer for 20 s" in run.errors
+
+
 @pytest.mark.parametrize("sender", SENDERS)
-@pytest.mark.parametrize("reply", [NOT_YET, (HANG, "")], ids=["standby", "hangs"])
-async def test_a_service_that_refuses_or_hangs_delays_a_job_by_at_most_silent_L9(
-    tmp_path: Path, sender: str, reply: Reply
-) -> None:
-    async with hook_server(reply) as server:
-        run = await Machine(tmp_path, "dash", sender).gate(server.url, "--silent", "2s=pass")
-        assert run.code == 0
-        assert 1 <= run.seconds < 5
+async def test_a_service_that_hangs_delays_a_job_by_silent_L9(tmp_path: Path, sender: str) -> None:
+    machine = Machine(tmp_path, "dash", sender)
+    machine.live_in_real_time()
+    async with hook_server((HANG, "")) as server:
+        run = await machine.gate(server.url, "--silent", "2s=pass")
+        assert (run.code, run.seconds >= 1, len(server.asked) <= 2) == (0, True, True)
         assert "no answer for 2 s" in run.errors
 
 
@@ -219,22 +107,17 @@ async def test_silent_passes_or_requeues_a_job_L9(machine: Machine, silent: str,
         assert (await machine.gate(server.url, "--silent", silent)).code == code
 
 
-async def test_refused_connections_count_as_silence_L9(machine: Machine) -> None:
-    async with hook_server(GO) as server:
-        url = server.url
-    run = await machine.gate(url, "--silent", "2s=pass")
-    assert (run.code, 1 <= run.seconds < 5) == (0, True)
+async def test_refused_connections_count_as_silence_L9(machine: Machine, refusing: str) -> None:
+    run = await machine.gate(refusing, "--silent", "2s=pass")
+    assert (run.code, run.seconds) == (0, 2)
 
 
 async def test_a_job_that_cannot_be_requeued_starts_after_busy_max_L9(machine: Machine) -> None:
     async with hook_server(WAIT) as server:
         run = await machine.gate(server.url, "--busy", "1s", "--busy-max", "2s")
         assert run.code == 0
-        kinds = [asked.body["then"] for asked in server.asked]
-        assert kinds[0] == "requeue"
-        assert kinds[-1] == "pass"
-        assert len(kinds) < 6
-        assert 1 <= run.seconds < 5
+        assert [asked.body["then"] for asked in server.asked] == ["requeue", "pass"]
+        assert run.seconds == 2
         assert "busy for 2 s: started although" in run.errors
         assert "Pod ns/a ends" in run.errors
 
@@ -275,19 +158,17 @@ async def test_a_task_of_an_array_is_named_by_array_and_task(machine: Machine) -
 
 
 async def test_settings_are_read_from_a_file_and_never_run(machine: Machine) -> None:
-    script = machine.folder / "sunk-sync-prolog.sh"
-    shutil.copy(PROLOG, script)
     async with hook_server(NOT_YET) as server:
         (machine.folder / "sunk-sync.conf").write_text(
             f"# comment\n\nurl = {server.url}/\ntoken-file={machine.folder}/token\r\n"
             "silent = 1s=requeue\nodd = $(touch owned)\n"
         )
         env = {"SLURM_SCRIPT_CONTEXT": "prolog_slurmctld"}
-        run = await machine.run(script, **env)
+        run = await machine.run(PROLOG, **env)
         assert run.code == 1
         assert "unknown setting: odd=$(touchowned)" in run.errors
         assert not (machine.folder / "owned").exists()
-        assert (await machine.run(script, "--silent", "1s=pass", **env)).code == 0
+        assert (await machine.run(PROLOG, "--silent", "1s=pass", **env)).code == 0
         assert {asked.token for asked in server.asked} == {TOKEN}
 
 
@@ -319,7 +200,7 @@ async def test_check_prints_the_health(machine: Machine, reply: Reply, code: int
 async def test_the_token_is_in_the_arguments_of_no_process(tmp_path: Path, sender: str) -> None:
     machine = Machine(tmp_path, "dash", sender)
     async with hook_server((HANG, "")) as server:
-        run = asyncio.create_task(machine.gate(server.url, "--silent", "3s=pass"))
+        run = asyncio.create_task(machine.gate(server.url, "--silent", "1s=pass"))
         await server.until(1)
         commands = list(_commands())
         assert any(b"/v1/gate" in one or b"/dev/tcp" in one for one in commands)
@@ -355,18 +236,14 @@ async def test_the_lock_asks_again_after_wait_and_says_since_when_L1(machine: Ma
     async with hook_server(WAIT, WAIT, GO) as server:
         run = await machine.lock(server.url, "--level", "strict")
         assert (run.code, run.errors) == (0, "")
-        waited = [asked.body["waited_s"] for asked in server.asked]
-        assert waited[0] == 0
-        assert 1 <= waited[2] <= 3
+        assert [asked.body["waited_s"] for asked in server.asked] == [0, 1, 2]
         assert {asked.body["level"] for asked in server.asked} == {"strict"}
 
 
 UNLOCKED = (200, '{"action":"go","pods":["Pods ns/a live there"]}')
 
 
-@pytest.mark.parametrize(
-    "reply", [UNLOCKED, NOT_YET, DEAD, WAIT, (HANG, ""), (401, '{"error":"no"}')]
-)
+@pytest.mark.parametrize("reply", [UNLOCKED, NOT_YET, DEAD, WAIT, (401, '{"error":"no"}')])
 @pytest.mark.parametrize(("unlocked", "code"), [("start", 0), ("drain", 1)])
 async def test_without_the_lock_the_job_starts_unless_drain_is_asked_for_L4a(
     machine: Machine, reply: Reply, unlocked: str, code: int
@@ -375,32 +252,39 @@ async def test_without_the_lock_the_job_starts_unless_drain_is_asked_for_L4a(
         argv = ["--silent", "2s", "--max", "3s", "--unlocked", unlocked]
         run = await machine.lock(server.url, *argv)
         assert run.code == code
-        assert run.seconds < 6
+        assert run.seconds == {UNLOCKED: 0, WAIT: 3}.get(reply, 2)
         assert ("drained" if code else "started without the lock") in run.errors
 
 
-async def test_a_hook_that_nobody_answers_starts_the_job_L4a(machine: Machine) -> None:
-    async with hook_server(GO) as server:
-        url = server.url
-    run = await machine.lock(url, "--silent", "2s")
-    assert (run.code, 1 <= run.seconds < 5) == (0, True)
+async def test_a_hook_that_hangs_delays_a_job_by_silent_L4a(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, "dash", "curl")
+    machine.live_in_real_time()
+    async with hook_server((HANG, "")) as server:
+        run = await machine.lock(server.url, "--silent", "2s")
+        assert (run.code, run.seconds >= 1, len(server.asked) <= 2) == (0, True, True)
+
+
+async def test_a_hook_that_nobody_answers_starts_the_job_L4a(
+    machine: Machine, refusing: str
+) -> None:
+    run = await machine.lock(refusing, "--silent", "2s")
+    assert (run.code, run.seconds) == (0, 2)
     assert "no answer for 2 s: started without the lock" in run.errors
 
 
 async def test_the_lock_reads_its_settings_beside_those_of_the_gate_L1(machine: Machine) -> None:
-    scripts = {script.name: shutil.copy(script, machine.folder) for script in (LOCK, PROLOG)}
     async with hook_server(NOT_YET, NOT_YET, GO) as server:
         (machine.folder / "sunk-sync.conf").write_text(
             f"url = {server.url}/\ntoken-file = {machine.folder}/none\nbusy = 1s\n"
             f"lock-token-file = {machine.folder}/token\nlock-silent = 1s\nlock-odd = $(id)\n"
             "lock-unlocked = drain\n"
         )
-        run = await machine.run(Path(scripts[LOCK.name]), SLURMD_NODENAME="n2")
+        run = await machine.run(LOCK, SLURMD_NODENAME="n2")
         assert run.code == 1
         assert "unknown setting: lock-odd=$(id)" in run.errors
         assert {asked.token for asked in server.asked} == {TOKEN}
         env = {"SLURM_SCRIPT_CONTEXT": "prolog_slurmctld"}
-        run = await machine.run(Path(scripts[PROLOG.name]), "--silent", "3s", **env)
+        run = await machine.run(PROLOG, "--silent", "3s", **env)
         assert "unknown setting" not in run.errors
 
 
@@ -422,11 +306,13 @@ async def test_the_epilog_reports_the_end_once_L8(tmp_path: Path, shell: str, se
         assert (server.asked[0].path, server.asked[0].body) == ("/v1/ended", {"job_id": "7"})
 
 
-async def test_the_epilog_exits_soon_with_0_L8(machine: Machine) -> None:
+async def test_the_epilog_of_a_hook_that_hangs_exits_with_0_L8(tmp_path: Path) -> None:
     """A failing epilog would drain nodes."""
+    machine = Machine(tmp_path, "dash", "curl")
+    machine.live_in_real_time()
     async with hook_server((HANG, "")) as server:
         run = await machine.epilog(server.url)
-        assert (run.code, run.seconds < 5) == (0, True)
+        assert (run.code, len(server.asked)) == (0, 1)
         assert "sunk-sync does not know of its end" in run.errors
 
 
@@ -435,18 +321,17 @@ class Placeholder:
 
     def __init__(self, machine: Machine, url: str, *, kill_wait_s: float = 30) -> None:
         self.machine = machine
-        scontrol = machine.bin / "scontrol"
-        scontrol.write_text(f'#!/bin/sh\necho "$*" >>{machine.folder}/scontrol.log\n')
-        scontrol.chmod(0o755)
-        (machine.bin / "sh").symlink_to(_real("sh"))
-        self.script = machine.folder / "placeholder.sh"
+        machine.program("scontrol", '#!/bin/sh\necho "$*" >>FOLDER/scontrol.log\n')
+        machine.link("sh")
+        script = machine.folder / "placeholder.sh"
         text = script_of(url=url, token="abc.123", kill_wait_s=kill_wait_s, extra="it's ours")
-        self.script.write_text(text)
+        script.write_text(text)
+        self.script = machine.install(script)
 
     async def __aenter__(self) -> asyncio.subprocess.Process:
         self.process = await asyncio.create_subprocess_exec(
             self.machine.shell,
-            str(self.script),
+            self.script,
             env=self.machine.env(SLURM_JOB_ID="12"),
             start_new_session=True,
         )
@@ -474,7 +359,7 @@ async def test_the_placeholder_writes_extra_before_its_call_P24(machine: Machine
 async def test_the_placeholder_repeats_its_call_until_an_answer(machine: Machine) -> None:
     async with hook_server(NOT_YET, DEAD, NOTED) as server, Placeholder(machine, server.url):
         await server.until(3)
-        await asyncio.sleep(1)
+        await asyncio.sleep(0.2)
         assert [asked.path for asked in server.asked] == ["/v1/placeholder/started"] * 3
 
 
@@ -483,20 +368,15 @@ async def test_on_TERM_it_blocks_for_its_pods_L6(machine: Machine, *, everybody:
     replies = (NOTED, DRAIN, NOT_YET, DEAD, GONE)
     async with hook_server(*replies) as server, Placeholder(machine, server.url) as process:
         await server.until(1)
-        await asyncio.sleep(0.2)
         if everybody:
             os.killpg(process.pid, signal.SIGTERM)
         else:
             process.terminate()
-        began = time.monotonic()
-        await server.until(2)
-        assert time.monotonic() - began < 0.5
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert await process.wait() == 0
         assert [asked.path for asked in server.asked[1:]] == ["/v1/placeholder/stopping"] * 4
         left = [asked.body["deadline_s"] for asked in server.asked[1:]]
-        assert left[0] == 30
-        assert left == sorted(left, reverse=True)
+        assert left == [30, 29, 28, 27]
 
 
 async def test_without_an_answer_the_placeholder_blocks_until_KILL_L6(machine: Machine) -> None:

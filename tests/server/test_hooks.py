@@ -82,7 +82,7 @@ class Service:
 
     async def seen(self, kind: type[News]) -> Any:
         """Return the first fact of this kind, and wait for it."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not (found := [one for one in self.reported if isinstance(one, kind)]):
                 await self.heard.wait()
                 self.heard.clear()
@@ -228,7 +228,7 @@ async def test_a_body_that_never_ends_is_408_and_the_connection_is_closed(
     token = make_token(KEY, GATE)
     head = f"POST /v1/gate HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
     writer.write(f"{head}Content-Length: 100\r\n\r\nhalf".encode())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         answer = await reader.read()
     assert answer.startswith(b"HTTP/1.1 408 ")
     writer.close()
@@ -280,7 +280,7 @@ async def test_a_gate_call_is_answered_when_every_node_may_go_L7(service: Servic
 
 
 async def test_a_go_for_a_node_can_be_withdrawn_before_the_answer_L7(service: Service) -> None:
-    call, fact = await service.gate(deadline_s=0.2)
+    call, fact = await service.gate(deadline_s=1.5)
     number = fact.call
     for node, go, why in (("n1", True, ""), ("n1", False, "Pod ns/a"), ("n2", True, "")):
         await service.hooks.push([AnswerGate(number, node, go=go, why=why)])
@@ -288,7 +288,7 @@ async def test_a_go_for_a_node_can_be_withdrawn_before_the_answer_L7(service: Se
 
 
 async def test_at_the_deadline_of_the_caller_the_answer_names_the_pods_L7(service: Service) -> None:
-    call, fact = await service.gate(deadline_s=0.2)
+    call, fact = await service.gate(deadline_s=1.5)
     number = fact.call
     await service.hooks.push(
         [AnswerGate(number, f"n{i}", go=False, why="Pod ns/a ends") for i in (1, 2)]

@@ -154,14 +154,16 @@ async def test_a_call_that_comes_after_the_stop_of_the_leader_does_not_wait_F10(
     assert leader.facts == []
 
 
-async def test_a_standby_that_stops_keeps_no_call_F10(standby: Replica) -> None:
+async def test_a_standby_that_stops_keeps_no_call_F10(
+    standby: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pass_on, "HANDOVER_S", 600.0)
     standby.leader = ""
     calling = asyncio.create_task(standby.post())
     await asyncio.sleep(0.05)
     await standby.pass_on.aclose()
-    begun_s = asyncio.get_running_loop().time()
-    assert (await calling)[0] == 503
-    assert asyncio.get_running_loop().time() - begun_s < pass_on.HANDOVER_S / 2
+    async with asyncio.timeout(60):
+        assert (await calling)[0] == 503
 
 
 async def test_a_standby_that_stops_begins_no_call_to_a_leader_it_learns_of_F10(
@@ -195,6 +197,6 @@ async def test_a_caller_that_leaves_also_leaves_the_leader_F6(
     calling = asyncio.create_task(standby.post())
     await leader.waits()
     calling.cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while leader.hooks.calls.waiting:  # noqa: ASYNC110 - the server has no event for it
             await asyncio.sleep(0.01)

@@ -74,7 +74,7 @@ def test_calls_are_counted_and_a_401_or_passed_job_is_one_warning() -> None:
     capture, metrics, asked = LogCapture(), Metrics(), []
     log = structlog.wrap_logger(structlog.PrintLogger(), processors=[capture])
 
-    def ask(trouble: tuple[str, str]) -> tuple[bool, int]:
+    def ask(trouble: tuple[str, ...]) -> tuple[bool, int]:
         asked.append(trouble)
         return asked.count(trouble) == 1, 0
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.test_hook_scripts import (
+from tests.server.hook_machine import (
     NOT_YET,
     ROOT,
     SENDERS,
@@ -20,7 +20,6 @@ from tests.server.test_hook_scripts import (
     Machine,
     Reply,
     Run,
-    _real,
     hook_server,
 )
 
@@ -74,11 +73,9 @@ class Controller:
     def __init__(self, machine: Machine, version: str = "24.11.5") -> None:
         self.machine, self.folder = machine, machine.folder
         for name in NEEDED:
-            (machine.bin / name).symlink_to(_real(name))
+            machine.link(name)
         for name, text in (("slurmctld", SLURMCTLD), ("scontrol", SCONTROL)):
-            path = machine.bin / name
-            path.write_text(text.replace("FOLDER", str(machine.folder)))
-            path.chmod(0o755)
+            machine.program(name, text)
         self.etc = self.folder / "etc"
         self.etc.mkdir()
         (self.etc / "slurm.conf").write_text(
@@ -96,7 +93,7 @@ class Controller:
         return [*self.machine.common(url), "--conf", conf, *more]
 
     async def until_reconfigured(self) -> None:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             while not self.reconfigured:  # noqa: ASYNC110 -- another process writes the file
                 await asyncio.sleep(0.05)
 
@@ -183,7 +180,6 @@ async def test_a_trial_without_a_word_counts_as_refused_T6(controller: Controlle
         run = await controller.once(server)
         assert not controller.file.exists()
         assert "neither accepts nor refuses" in run.errors
-        assert run.seconds < 20
 
 
 async def test_if_slurmctld_ends_the_last_file_is_back_and_is_not_tried_again_T6(
@@ -225,9 +221,11 @@ async def test_at_most_one_reconfigure_in_half_a_minute_T6(controller: Controlle
         for _ in range(3):
             await controller.once(server)
         assert controller.reconfigured == 1
-        server.replies = [write(TREE + "#\n"), NOTHING]
-        await controller.once(server, "--pause", "0s")
-        assert controller.reconfigured == 2
+        for later_s, reconfigured in ((29, 1), (1, 2)):
+            controller.machine.wait(later_s)
+            server.replies = [write(TREE + "#\n"), NOTHING]
+            await controller.once(server)
+            assert controller.reconfigured == reconfigured
 
 
 async def test_killed_in_the_middle_the_next_pass_completes_it_T6(controller: Controller) -> None:
@@ -235,7 +233,7 @@ async def test_killed_in_the_middle_the_next_pass_completes_it_T6(controller: Co
     async with hook_server(write(TREE)) as server:
         process = await asyncio.create_subprocess_exec(
             controller.machine.shell,
-            str(SCRIPT),
+            controller.machine.install(SCRIPT),
             *controller.argv(server.url, "--once"),
             env=controller.machine.env(),
             start_new_session=True,
@@ -336,10 +334,8 @@ async def test_ten_thousand_nodes_fit_into_one_answer_T6(controller: Controller)
     lines = [f"SwitchName=leaf-{n} Nodes=gpu-rack{n}-[0-9],x{n}-{'y' * 60}" for n in range(4000)]
     content = "\n".join(lines) + "\n"
     async with hook_server(write(content), NOTHING) as server:
-        run = await controller.once(server)
+        await controller.once(server)
         assert controller.file.read_text().endswith(content)
-        assert run.seconds < 20
-        print(f"{len(content)} bytes: {run.seconds:.1f} s")
 
 
 async def test_a_link_is_followed_T6(controller: Controller) -> None:
@@ -360,14 +356,13 @@ async def test_it_stops_at_once_while_it_pauses(controller: Controller) -> None:
     async with hook_server(NOTHING) as server:
         process = await asyncio.create_subprocess_exec(
             controller.machine.shell,
-            str(SCRIPT),
+            controller.machine.install(SCRIPT),
             *controller.argv(server.url, "--poll", "60s"),
             env=controller.machine.env(),
         )
-        await server.until(1)
-        await asyncio.sleep(0.3)
+        await controller.machine.until_it_pauses()
         process.terminate()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             assert await process.wait() == 0
 
 
@@ -375,7 +370,7 @@ async def test_it_calls_again_after_each_pause_T6(controller: Controller) -> Non
     async with hook_server(NOT_YET, NOTHING) as server:
         process = await asyncio.create_subprocess_exec(
             controller.machine.shell,
-            str(SCRIPT),
+            controller.machine.install(SCRIPT),
             *controller.argv(server.url, "--poll", "1s"),
             env=controller.machine.env(),
             start_new_session=True,

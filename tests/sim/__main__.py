@@ -101,11 +101,14 @@ def main() -> int:
     parser.add_argument("what", nargs="?", default="", help="a seed, `crash` or `mutants`")
     parser.add_argument("--workloads", action="store_true", help="seeds of Pods and jobs")
     parser.add_argument("--node-sets", action="store_true", help="seeds of NodeSets")
+    parser.add_argument("--hosts", action="store_true", help="crash points of hosts alone")
+    parser.add_argument("--pairs", action="store_true", help="pairs of crash points alone")
     parser.add_argument("--replicas", action="store_true", help="seeds with two replicas")
     parser.add_argument("-v", action="store_true", dest="aloud", help="print the whole history")
     parser.add_argument("--seeds", type=int, default=0)
     parser.add_argument("--from", type=int, default=0, dest="first")
     parser.add_argument("--only", default="", help="mutants whose name contains this")
+    parser.add_argument("--part", default="", help="`2/3`: the second third of the mutants")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     chosen = parser.parse_args()
     what = "workloads" if chosen.workloads else "node sets" if chosen.node_sets else ""
@@ -114,9 +117,10 @@ def main() -> int:
         seeds = range(chosen.first, chosen.first + (chosen.seeds or 100))
         return many(seeds, processes=chosen.processes, play=play)
     if chosen.what == "crash":
-        return crashes.main(processes=chosen.processes, only=what)
+        points = what or ("hosts" if chosen.hosts else "pairs" if chosen.pairs else "")
+        return crashes.main(processes=chosen.processes, only=points)
     if chosen.what == "mutants":
-        return mutation.main(processes=chosen.processes, only=chosen.only)
+        return mutation.main(processes=chosen.processes, only=chosen.only, part=chosen.part)
     return one(int(chosen.what), aloud=chosen.aloud, play=play)
 
 

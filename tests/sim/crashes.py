@@ -20,12 +20,15 @@ from tests.sim.stage import Branch, Point, Scenario, play
 from tests.sim.workloads.scenarios import SCENARIOS as OF_WORKS
 
 SCENARIOS = {**OF_HOSTS, **OF_WORKS, **OF_NODE_SETS}
+PAIRS = "pairs"
 CHOICES: Mapping[str, Mapping[str, Scenario]] = {
     "": SCENARIOS,
+    "hosts": OF_HOSTS,
     "workloads": OF_WORKS,
     "node sets": OF_NODE_SETS,
+    PAIRS: {},
 }
-"""What may be chosen → its scenarios."""
+"""What may be chosen → its scenarios with single crashes."""
 ALIVE = "played: "
 TOLD_MAX = 4000
 """Longest reason, in characters. A pipe holds more."""
@@ -47,19 +50,26 @@ class Found(Struct, frozen=True):
     """Possible crash points of the life after the last crash."""
 
 
+@cache
+def whole(name: str) -> tuple[dict[str, Any], Sequence[Point]]:
+    """Play a scenario without a crash, and return its end and its crash points."""
+    return play(SCENARIOS[name])[:2]
+
+
 def singles(name: str, *, every: int = 1) -> Sequence[Crash]:
-    """Return each `every`th point of a scenario."""
-    return [Crash(name, (point.number,)) for point in play(SCENARIOS[name])[1][::every]]
+    """Return each `every`th point of a scenario, with the one in the middle."""
+    points = whole(name)[1]
+    return [Crash(name, (point.number,)) for point in points[len(points) // 2 % every :: every]]
 
 
 def firsts(name: str) -> Sequence[Crash]:
-    return [Crash(name, (point.number,)) for point in play(SCENARIOS[name])[1] if point.writes]
+    return [Crash(name, (point.number,)) for point in whole(name)[1] if point.writes]
 
 
 def run(crash: Crash, *, branch: Branch | None = None) -> Found:
     scenario = SCENARIOS[crash.scenario]
     try:
-        wanted = _end_of(crash.scenario)
+        wanted = whole(crash.scenario)[0]
         end, points, _ = play(scenario, crashes=crash.at, branch=branch)
     except BrokenPromiseError as error:
         return Found(crash, str(error), 0)
@@ -69,11 +79,6 @@ def run(crash: Crash, *, branch: Branch | None = None) -> Found:
         if wanted.get(name) != end.get(name)
     ]
     return Found(crash, "; ".join(differs), len(points))
-
-
-@cache
-def _end_of(name: str) -> dict[str, Any]:
-    return play(SCENARIOS[name])[0]
 
 
 class Fork:
@@ -117,7 +122,7 @@ class Fork:
 
 def run_pairs(crash: Crash) -> list[Found]:
     """Play the first crash, then a second one at each point of the life after it."""
-    _end_of(crash.scenario)
+    whole(crash.scenario)
     fork = Fork(crash)
     try:
         why = run(crash, branch=fork.branch).why
@@ -146,7 +151,7 @@ def main(*, processes: int, only: str = "") -> int:
             f" {len(bad)} differ",
             flush=True,
         )
-        pairs, pairing = 0, () if only else IN_PAIRS
+        pairs, pairing = 0, IN_PAIRS if only in ("", PAIRS) else ()
         for found in pool.imap_unordered(run_pairs, chain.from_iterable(map(firsts, pairing))):
             pairs += len(found)
             bad += list(_bad(found))

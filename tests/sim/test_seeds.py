@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.sim.run import STEPS_MIN, run_seed
 
-SEEDS = range(int(os.environ.get("SUNK_SYNC_SEEDS", "50")))
+SEEDS = range(int(os.environ.get("SUNK_SYNC_SEEDS", "16")))
 ROOT = Path(__file__).parent.parent.parent
 
 

@@ -79,7 +79,11 @@ async def test_only_an_age_that_slurmctld_certainly_has_counts_N3(
 async def test_the_configuration_is_read() -> None:
     conf = await controller.read_conf(OneAnswer(recorded("26.05", "conf"), "v0.0.45"))
     assert conf == controller.Conf(
-        kill_wait_s=30, message_timeout_s=10, prolog_slurmctld=[], slurm_user="slurm"
+        kill_wait_s=30,
+        message_timeout_s=10,
+        prolog_slurmctld=[],
+        slurm_user="slurm",
+        nodes_max=5000,
     )
     body = b'{"slurm_conf":{"PrologSlurmctld":"/gate","KillWait":{"set":true,"number":5}}}'
     conf = await controller.read_conf(OneAnswer(body, "v0.0.45"))

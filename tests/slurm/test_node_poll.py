@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import Confirmed, ListingEnded, ListingStarted, Lost, News, Observed
-from sunk_sync.core.model.node_set_answers import ControllerAge
+from sunk_sync.core.model.node_set_answers import ControllerAge, NodeLimit
 from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.requests import SlurmCall, Take
 from sunk_sync.slurm.read.nodes import AlsoRead, NodePoll
@@ -100,6 +100,20 @@ async def test_the_age_of_slurmctld_comes_after_the_answer_and_before_the_end_of
     assert isinstance(age, ControllerAge)
     assert isinstance(end, Confirmed)
     assert age.asked_s > end.begun_s
+
+
+async def test_the_largest_number_of_nodes_is_read_with_it_once_a_minute_N3() -> None:
+    answers = {
+        "GET diag/": ANSWERED,
+        "GET conf": replace(ANSWERED, body=b'{"slurm_conf":{"MaxNodeCount":2}}'),
+        "GET ping/": replace(ANSWERED, body=b"{}"),
+    }
+    slurm = SlurmNodes().add(*NODES)
+    slurm.before = answers.get
+    reader = Reader(slurm, asks_age=lambda: True)
+    for _ in range(3):
+        await reader.poll.poll()
+    assert [one for one in reader.news if isinstance(one, NodeLimit)] == [NodeLimit(2)]
 
 
 async def test_a_listing_counts_without_the_age_of_slurmctld_N3() -> None:

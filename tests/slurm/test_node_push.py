@@ -8,6 +8,7 @@ from msgspec import structs
 
 from sunk_sync.core.model.actions import (
     Drain,
+    GetSlurmNode,
     RecordEvent,
     RewriteReason,
     SetComment,
@@ -100,6 +101,16 @@ async def test_a_write_is_GET_and_POST_S0(node: SlurmNode, action: SlurmAction, 
     assert [line.partition(" {")[0] for line in slurm.asked] == ["GET node/n1", "POST node/n1"]
     assert slurm.writes[0].startswith(f"POST node/n1 {body}")
     assert seen(outcome) == slurm.nodes["n1"]
+
+
+async def test_a_look_at_a_node_is_one_GET_and_shows_the_node_or_that_it_is_gone() -> None:
+    slurm = SlurmNodes().add(slurm_node("n1", "IDLE", "DRAIN"))
+    found, gone = await SlurmPush(slurm, slurm.clock).push(
+        [GetSlurmNode("n1", 0.0), GetSlurmNode("n2", 0.0)]
+    )
+    assert sorted(slurm.asked) == ["GET node/n1", "GET node/n2"]
+    assert shown(found) == slurm.nodes["n1"]
+    assert isinstance(gone.seen[0], Deleted)
 
 
 ALREADY: list[tuple[SlurmNode, SlurmAction]] = [
@@ -233,7 +244,8 @@ async def test_a_node_missing_from_a_complete_listing_is_refused_alone() -> None
     slurm = SlurmNodes().add(*nodes(60)[1:])
     outcomes = await push(slurm, *drains(60))
     gone = Deleted("slurm_nodes", "", "n0", "", 100.0)
-    assert outcomes[0] == Refused(Drain("n0", CORDONED), "Slurm has no such node", (gone,))
+    gone_one = Refused(Drain("n0", CORDONED), "Slurm has no such node", (gone,), missing=True)
+    assert outcomes[0] == gone_one
     assert {type(outcome) for outcome in outcomes[1:]} == {Done}
 
 
@@ -277,7 +289,7 @@ async def test_a_refused_group_is_written_one_by_one() -> None:
 
     slurm.before = vanish
     outcomes = await push(slurm, *drains(3))
-    assert [type(outcome) for outcome in outcomes] == [Done, Refused, Done]
+    assert [one.missing for one in outcomes if isinstance(one, Refused)] == [True]
     assert len(slurm.writes) == 4
 
 

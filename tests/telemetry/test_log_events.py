@@ -3,6 +3,7 @@
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,10 +31,10 @@ class Logged(NamedTuple):
     """It passes fields that the call does not name."""
 
 
-def logged() -> Iterator[Logged]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        if not APART & {*path.parts}:
-            yield from _in_file(path)
+@cache
+def logged() -> list[Logged]:
+    paths = [path for path in sorted(PACKAGE.rglob("*.py")) if not APART & {*path.parts}]
+    return [call for path in paths for call in _in_file(path)]
 
 
 def _in_file(path: Path) -> Iterator[Logged]:
@@ -106,32 +107,29 @@ def _assigned(name: str, function: _Function, tree: ast.Module) -> Iterator[ast.
                 pass
 
 
-CALLS = list(logged())
-
-
 def test_the_name_of_each_logged_event_is_known_and_in_the_table() -> None:
     """The lines of libraries alone have other texts: `_Libraries` in telemetry/logs.py."""
-    assert not [call.place for call in CALLS if not call.names]
-    names = {name for call in CALLS for name in call.names}
+    assert not [call.place for call in logged() if not call.names]
+    names = {name for call in logged() for name in call.names}
     assert names == ROWS.keys()
-    print(f"{len(CALLS)} calls, {len(names)} events")
+    print(f"{len(logged())} calls, {len(names)} events")
 
 
+@cache
 def of_each() -> dict[str, list[Logged]]:
     calls: defaultdict[str, list[Logged]] = defaultdict(list)
-    for call in CALLS:
+    for call in logged():
         for name in call.names:
             calls[name].append(call)
     return calls
 
 
-OF_EACH = of_each()
 each_row = pytest.mark.parametrize("row", LOG_EVENTS, ids=lambda row: row.name)
 
 
 @each_row
 def test_the_levels_of_the_table_are_those_of_the_calls(row: LogEvent) -> None:
-    levels = {level for call in OF_EACH[row.name] for level in call.levels}
+    levels = {level for call in of_each()[row.name] for level in call.levels}
     if row.name == "read":
         levels.discard("info")  # a read that is done is logged as debug
     assert row.levels == tuple(level for level in LEVELS if level in levels)
@@ -139,7 +137,7 @@ def test_the_levels_of_the_table_are_those_of_the_calls(row: LogEvent) -> None:
 
 @each_row
 def test_the_fields_of_the_table_are_those_of_the_calls(row: LogEvent) -> None:
-    calls = OF_EACH[row.name]
+    calls = of_each()[row.name]
     named = {field for call in calls for field in call.fields}
     assert named <= {*row.fields}
     if not any(call.more for call in calls):

@@ -1,6 +1,6 @@
 """Find the key that a person means by a kind and a name."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
 
 from sunk_sync.core.explain.account import Kind, Unknown
@@ -56,13 +56,18 @@ def _pod(graph: Graph, name: str) -> Found | Unknown:
 
 def _no_pod(graph: Graph, name: str) -> str:
     configuration = graph.configuration
+    of_slurmd = f"no slurmd Pod {name}{_among(configuration.slurmd_namespaces)}"
     if not configuration.scheduler:
-        return f"no slurmd Pod {name}; component scheduler is off, so workload Pods are not read"
-    namespaces = ", ".join(configuration.watch_namespaces)
-    return (
-        f"no Pod {name} with schedulerName {configuration.scheduler} in namespaces {namespaces}, "
-        "and no such slurmd Pod"
-    )
+        return f"{of_slurmd}; component scheduler is off, so workload Pods are not read"
+    where = _among(configuration.watch_namespaces)
+    return f"no Pod {name} with schedulerName {configuration.scheduler}{where}, and {of_slurmd}"
+
+
+def _among(namespaces: Sequence[str]) -> str:
+    """Return where sunk-sync reads, or nothing if it reads everywhere."""
+    if "*" in namespaces:
+        return ""
+    return f" in {'namespaces' if len(namespaces) > 1 else 'namespace'} {', '.join(namespaces)}"
 
 
 def _job(graph: Graph, name: str) -> Found | Unknown:
@@ -101,7 +106,27 @@ def _node_set(graph: Graph, name: str) -> Found | Unknown:
         return node_set_key(keys[0]), keys[0]
     if keys:
         return Unknown(f"several namespaces have a NodeSet {name}", tuple(sorted(keys)))
-    return _unknown(f"there is no NodeSet {name}", name, known)
+    return _unknown(_no_node_set(graph, name), name, known)
+
+
+def _no_node_set(graph: Graph, name: str) -> str:
+    """Say where sunk-sync looks: it may not even ask whether there is a NodeSet elsewhere."""
+    namespaces = graph.configuration.slurmd_namespaces
+    if "*" in namespaces:
+        return f"there is no NodeSet {name}"
+    namespace = name.rpartition("/")[0]
+    watched = _among(namespaces).removeprefix(" in ")
+    if not namespace or namespace in namespaces:
+        none = f"there is no NodeSet {name}{_among(namespaces)}"
+        return none if namespace else f"{none}, and sunk-sync watches no other; {_TO_WATCH}"
+    look = f"kubectl -n {namespace} get nset {name.rpartition('/')[2]}"
+    return (
+        f"sunk-sync watches {watched}, not {namespace}: if there is a NodeSet {name} ({look}),"
+        f" nobody makes its Pods; {_TO_WATCH}"
+    )
+
+
+_TO_WATCH = "to watch more, set slurmd.namespaces in the chart, or --slurmd-namespace and its roles"
 
 
 def _meant(known: Collection[str], name: str) -> list[str]:

@@ -23,10 +23,10 @@ class HostEdges:
         self._keys = keys
 
     def slurm_node_changed(
-        self, before: SlurmNode | None, after: SlurmNode | None, *_: object
+        self, before: SlurmNode | None, after: SlurmNode | None, *at: float
     ) -> None:
         hosts = self._hosts.slurm_node_changed(before, after)
-        self._keys.mark_each(self._node_sets.slurm_node_changed(before, after))
+        self._keys.mark_each(self._node_sets.slurm_node_changed(before, after, now=at[0]))
         self._expect(before, after)
         self._keys.mark_hosts(hosts, also_gone=True)
         if before is None or after is None or before.comment != after.comment:

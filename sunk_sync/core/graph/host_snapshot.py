@@ -31,8 +31,7 @@ class HostSnapshots:
         pod = claim.pod.row if claim.pod is not None else None
         node = claim.node.row if claim.node is not None else None
         since = claim.pod or claim.finished
-        is_complete = pod is not None and node is not None
-        traces = NO_TRACES if is_complete else self._traces(name, claim)
+        traces = NO_TRACES if pod is not None and node is not None else self._traces(name, claim)
         record = self._slurm_nodes.entries.get(name)
         slurm_node = record.row if record is not None else None
         return Host(
@@ -49,6 +48,7 @@ class HostSnapshots:
             kube_listed=self._nodes.listed and self._slurmd_pods.listed,
             blind=self._slurm_nodes.blind,
             pod=pod,
+            unregistered=self._node_sets.unregistered(pod) if pod is not None else None,
             pod_since_s=since.since_s if since is not None else 0.0,
             node=node,
             node_since_s=claim.node.since_s if claim.node is not None else 0.0,

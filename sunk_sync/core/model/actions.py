@@ -17,6 +17,7 @@ from sunk_sync.core.model.node_set_actions import (
     CreatePod,
     DeleteNode,
     DeletePod,
+    GetJobEnds,
     NodeSetAction,
     OfNodeSets,
     OnRecord,
@@ -145,6 +146,14 @@ class RecordEvent(Struct, frozen=True, gc=False):
 
 LOOK_AGAIN_S = 30.0
 """Pause after a read by name that failed, or proved nothing."""
+
+
+class GetSlurmNode(Struct, frozen=True, gc=False):
+    """Read one Slurm node now; the answer is an Observed or Deleted of source slurm_nodes."""
+
+    slurm_node: str
+    after_s: float
+    """Since when it is drained: it makes this read differ from that after another drain."""
 
 
 class GetObject(Struct, frozen=True, gc=False):
@@ -294,8 +303,8 @@ SlurmAction = (
 )  # fmt: skip
 KubeAction = SetConditions | SetMetadata | Cordon | Uncordon | RecordEvent | GetObject | Relist
 Action = (
-    SlurmAction | KubeAction | JobAction | WorkloadAction | HookAction | NodeSetAction | OfNodeSets
-    | LockAction | VolumeAction
+    SlurmAction | GetSlurmNode | KubeAction | JobAction | WorkloadAction | HookAction
+    | NodeSetAction | OfNodeSets | LockAction | VolumeAction
 )  # fmt: skip
 
 
@@ -350,6 +359,9 @@ TRAITS: dict[type, Traits] = {
     Cordon: Traits(_on_object("cordon"), urgency=1),
     Uncordon: Traits(_on_object("cordon"), urgency=1, lifts=True),
     RecordEvent: Traits(_event),
+    GetSlurmNode: Traits(
+        lambda action: ("look", "slurm_node", action.slurm_node), "slurm", urgency=1, reads=True
+    ),
     GetObject: Traits(_look, urgency=1, reads=True),
     Relist: Traits(lambda action: ("relist", action.source), reads=True),
     SubmitJob: Traits(
@@ -380,6 +392,9 @@ TRAITS: dict[type, Traits] = {
     DeletePod: Traits(_on_object("end"), urgency=1, lifts=True),
     DeleteNode: Traits(_of_node("record"), "slurm", lifts=True),
     RequeueJobs: Traits(_of_node("jobs"), "slurm", urgency=2, lifts=True),
+    GetJobEnds: Traits(
+        lambda action: ("look", "ends", action.node_set), "slurm", urgency=2, reads=True
+    ),
     SetReservation: Traits(lambda action: ("reservation", action.name), "slurm", urgency=2),
     SetStatus: Traits(_on_object("status")),
     SetFinalizer: Traits(_on_object("finalizer"), urgency=1),

@@ -174,6 +174,7 @@ CONDITIONS: Final = (
             Meaning("False", "PodsNotReady", "Pods are not ready for a minute"),
             Meaning("False", "NotRegistered", "slurmd runs, and slurmctld does not hear from it"),
             Meaning("False", "NoReservation", "the update waits for a reservation"),
+            Meaning("False", "DrainedByOthers", "records wait until somebody lifts a drain"),
         ),
     ),
     ConditionKind(

@@ -23,6 +23,8 @@ class Configuration(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True
     """--scheduler-name, also in the identity of jobs; empty: the scheduler does not run."""
     watch_namespaces: tuple[str, ...] = ("*",)
     """Namespaces of workload Pods; `*`: all."""
+    slurmd_namespaces: tuple[str, ...] = ("*",)
+    """Namespaces of slurmd Pods and NodeSets; `*`: all."""
     gate: Literal["auto", "on", "off"] = "auto"
     placeholder: Literal["auto", PlaceholderKind] = "auto"
     lost_job: Literal["keep", "readopt", "end"] = "keep"

@@ -15,6 +15,7 @@ from msgspec import Struct
 Doing = Literal[
     "Binding",
     "Cancelling",
+    "Creating",
     "Draining",
     "Ending",
     "Locking",
@@ -24,6 +25,7 @@ Doing = Literal[
     "Remaking",
     "Replacing",
     "Requeueing",
+    "Scaling",
     "Scheduling",
     "Submitting",
     "Updating",
@@ -204,6 +206,134 @@ EVENT_NOT_REQUEUED: Final = EventKind(
     on="slurmd Pod of a NodeSet",
     repeats="other jobs are left; once a minute",
     text="The Pod must go and waits for jobs that cannot be requeued.",
+)
+EVENT_SCALED_OUT: Final = EventKind(
+    reason="ScaledOut",
+    type="Normal",
+    action="Scaling",
+    on="NodeSet",
+    repeats="it is scaled out again; once a minute",
+    text="The number of replicas rose; the message says from which to which.",
+)
+EVENT_SCALED_IN: Final = EventKind(
+    reason="ScaledIn",
+    type="Normal",
+    action="Scaling",
+    on="NodeSet",
+    repeats="it is scaled in again; once a minute",
+    text="The number of replicas fell; the message says from which to which.",
+)
+EVENT_CREATING: Final = EventKind(
+    reason="CreatingPods",
+    type="Normal",
+    action="Creating",
+    on="NodeSet",
+    repeats="other Pods are made; once a minute",
+    text="sunk-sync makes Pods; the message names them.",
+)
+EVENT_ENDING: Final = EventKind(
+    reason="EndingPods",
+    type="Normal",
+    action="Ending",
+    on="NodeSet",
+    repeats="other Pods must go; once a minute",
+    text="Pods must go, each once its jobs have ended; the message names them and says why.",
+)
+EVENT_UPDATE_BEGUN: Final = EventKind(
+    reason="UpdateBegun",
+    type="Normal",
+    action="Updating",
+    on="NodeSet",
+    repeats="the template changes again; once a minute",
+    text="Pods have an older template than the NodeSet.",
+)
+EVENT_UPDATE_ENDED: Final = EventKind(
+    reason="UpdateEnded",
+    type="Normal",
+    action="Updating",
+    on="NodeSet",
+    repeats="another update ends; once a minute",
+    text="All Pods have the new template and are available.",
+)
+EVENT_DELETED: Final = EventKind(
+    reason="NodeSetDeleted",
+    type="Normal",
+    action="Ending",
+    on="NodeSet",
+    repeats="never",
+    text="The NodeSet is deleted. sunk-sync drains its nodes first.",
+)
+EVENT_INVALID_NODE_SET: Final = EventKind(
+    reason="InvalidNodeSet",
+    type="Warning",
+    action="Creating",
+    on="NodeSet",
+    repeats="an edit leaves other mistakes; once a minute",
+    text="The NodeSet has a mistake, and nothing is made.",
+)
+EVENT_PODS_FAIL: Final = EventKind(
+    reason="PodsFail",
+    type="Warning",
+    action="Creating",
+    on="NodeSet",
+    repeats="others fail, or for another cause; once a minute",
+    text="Pods failed, or the API server refused them.",
+)
+EVENT_NAME_TAKEN: Final = EventKind(
+    reason="NameTaken",
+    type="Warning",
+    action="Creating",
+    on="NodeSet",
+    repeats="other names are taken; once a minute",
+    text="Another Pod or Slurm node has the name, or another NodeSet wants it.",
+)
+EVENT_INVALID_REGISTRATION: Final = EventKind(
+    reason="InvalidRegistration",
+    type="Warning",
+    action="Matching",
+    on="NodeSet",
+    repeats="other Pods register wrongly; once a minute",
+    text="Slurm refuses what slurmd registers.",
+)
+EVENT_PODS_NOT_READY: Final = EventKind(
+    reason="PodsNotReady",
+    type="Warning",
+    action="Creating",
+    on="NodeSet",
+    repeats="other Pods are not ready, or for another cause; once a minute",
+    text="Pods are not ready for a minute.",
+)
+EVENT_SILENT: Final = EventKind(
+    reason="NotRegistered",
+    type="Warning",
+    action="Matching",
+    on="NodeSet",
+    repeats="other Pods do not register; once a minute",
+    text="slurmd runs, and slurmctld does not hear from it.",
+)
+EVENT_DRAINED_BY_OTHERS: Final = EventKind(
+    reason="DrainedByOthers",
+    type="Warning",
+    action="Updating",
+    on="NodeSet",
+    repeats="other records wait, or for another drain; once a minute",
+    text="The rest of an update waits until somebody lifts a drain.",
+)
+EVENT_NO_RESERVATION: Final = EventKind(
+    reason="NoReservation",
+    type="Warning",
+    action="Updating",
+    on="NodeSet",
+    repeats="other Pods wait; once a minute",
+    text="The update waits for a reservation.",
+)
+EVENT_RECORDS_VANISHED: Final = EventKind(
+    reason="RecordsVanished",
+    type="Warning",
+    action="Remaking",
+    on="NodeSet",
+    repeats="another number of Pods waits; once a minute",
+    text="More Pods than `--max-drains-per-minute` lost their records in Slurm.",
 )
 EVENT_PAUSED: Final = EventKind(
     reason="Paused",

@@ -110,8 +110,7 @@ class SlurmdPod(Struct, frozen=True, kw_only=True, gc=False):
     drained: bool = False
     drain: str | None = None
     conditions: tuple[Condition, ...] = ()
-    """Conditions of sunk-sync (names.POD_STATE_CONDITION*, POD_CONFLICT_CONDITION), sorted by type.
-    """
+    """Those of sunk-sync (names.POD_STATE_CONDITION*, POD_CONFLICT_CONDITION), sorted by type."""
     changed_at: tuple[str, ...] = ()
     """As in Node."""
     requests: tuple[tuple[str, int], ...] = ()
@@ -119,14 +118,15 @@ class SlurmdPod(Struct, frozen=True, kw_only=True, gc=False):
     failed: str = ""
     """Why the Pod failed, in the words of the kubelet; empty: it did not."""
     waiting: str = ""
-    """Why a container does not start, in the words of the kubelet; only of Pods of NodeSets."""
+    """Why a Pod of a NodeSet does not start, in the words of the kubelet or of kube-scheduler."""
     busy: bool = False
     """It has the label busy (N27)."""
     owner: str = ""
     """UID of the NodeSet of sunk-sync that controls the Pod, or empty."""
     revision: str = ""
     shape: str = ""
-    """Labels of such a Pod: revision of its NodeSet, and shape in the stamp of its record."""
+    deletion_cost: int = 0
+    """Of such a Pod: revision of its NodeSet, shape in the stamp of its record, and users' cost."""
     tolerates_lock: bool = False
 
 
@@ -184,9 +184,10 @@ class SlurmNode(Struct, frozen=True, kw_only=True, gc=False):
     """Read with a stamp, with --pack, and if it is that of a packed node."""
     fill: int | None = None
     """How full the node is (translate.packed_weight); None: not read, as without --pack."""
+    reason_by: str = ""
+    """User who set the reason of a drain, if Slurm knows one. Without a stamp it is not read."""
     assumed: bool = False
-    """Not read, but derived from an earlier read and a later write of sunk-sync. Jobs may have
-    started between the two."""
+    """Derived from an earlier read and a later write. Jobs may have started between the two."""
 
     @property
     def ready(self) -> bool:

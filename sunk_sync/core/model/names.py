@@ -10,6 +10,7 @@ CORDON: Final[str] = PREFIX + "cordon"
 CORDON_REASON: Final[str] = PREFIX + "cordon-reason"
 CLOUD_CORDON_REASON = "node.coreweave.cloud/cordonReason"
 PENDING_DELETION: Final[str] = PREFIX + "pending-deletion"
+DELETION_COST: Final[str] = "controller.kubernetes.io/pod-deletion-cost"
 KEEP_CORDON: Final[str] = PREFIX + "keep-cordon"
 
 # Annotations of Namespaces that users write: the defaults of their Pods (P5).

@@ -82,6 +82,15 @@ class RequeueJobs(Struct, frozen=True, gc=False):
     which: Requeueing
 
 
+class GetJobEnds(Struct, frozen=True, gc=False):
+    """List all jobs, to know which Slurm nodes of a NodeSet are free first (N6)."""
+
+    node_set: str
+    """Key of the NodeSet."""
+    slurm_nodes: tuple[str, ...]
+    """Sorted."""
+
+
 class SetReservation(Struct, frozen=True, gc=False):
     """Reserve these Slurm nodes for the update of a NodeSet; without any, end it (N16)."""
 
@@ -98,5 +107,5 @@ PodEnd = DeletePod | ClearPod | RemakePod
 NodeSetAction = CreatePod | Condemn | PodEnd | SetStatus | SetFinalizer
 OnRecord = DeleteNode | RequeueJobs
 """They list all jobs first."""
-OfNodeSets = OnRecord | SetReservation
-"""Writes to Slurm."""
+OfNodeSets = OnRecord | SetReservation | GetJobEnds
+"""Requests to Slurm."""

@@ -1,8 +1,13 @@
 """What Kubernetes and Slurm answered about NodeSets."""
 
+from typing import Final
+
 from msgspec import Struct
 
 from sunk_sync.core.model.node_set import Window
+
+ENDLESS: Final = 1 << 40
+"""End of a job whose end nobody knows."""
 
 
 class NodeSetAnswer(Struct, frozen=True, gc=False):
@@ -31,6 +36,17 @@ class ReservationSet(NodeSetAnswer, frozen=True, gc=False):
     """Why Slurm has none as wanted, or empty."""
 
 
+class JobEnds(NodeSetAnswer, frozen=True, gc=False):
+    """When the jobs on Slurm nodes of a NodeSet end at the latest, by their time limits (N6)."""
+
+    node_set: str
+    """Its key."""
+    asked_s: float
+    ends: tuple[tuple[str, int], ...] = ()
+    """Slurm node → Unix seconds. A node without jobs is absent, and all are if Slurm did not tell.
+    """
+
+
 class ControllerAge(NodeSetAnswer, frozen=True, gc=False):
     """slurmctld has run for at least so long (N3). Source: GET /diag.
 
@@ -39,6 +55,15 @@ class ControllerAge(NodeSetAnswer, frozen=True, gc=False):
 
     asked_s: float
     runs_s: float
+
+
+class NodeLimit(NodeSetAnswer, frozen=True, gc=False):
+    """Slurm has at most so many nodes (N3). Source: MaxNodeCount in GET /conf of Slurm 26.05.
+
+    slurmd is not told when it is one too many. Read as ControllerAge, but at most once a minute.
+    """
+
+    nodes_max: int
 
 
 class RequeueTried(NodeSetAnswer, frozen=True, gc=False):

@@ -46,7 +46,7 @@ class Refused(Struct, frozen=True, gc=False):
     number: int | None = None
     """Slurm's error number, where it gave one."""
     missing: bool = False
-    """No object has the UID of the action."""
+    """No object has the UID, or no Slurm node the name, of the action: somebody deleted it."""
 
 
 class Unsure(Struct, frozen=True, gc=False):

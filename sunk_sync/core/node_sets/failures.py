@@ -1,4 +1,4 @@
-"""Pods of NodeSets that failed: how often in a row, and why (N21). Held in memory only."""
+"""What failed with Pods of NodeSets: how often in a row, and why (N3, N21). In memory only."""
 
 from collections import defaultdict
 
@@ -15,7 +15,7 @@ class FailureLog:
         self._of: defaultdict[str, dict[str, Failures]] = defaultdict(dict)
 
     def note(self, key: str, name: str, *, why: str, now: float) -> None:
-        """A Pod of this name failed, or the API server refused it."""
+        """A Pod of this name failed or did not register, or the API server refused it."""
         known = self._of[key].pop(name, None)
         lately = known is not None and now - known.last_s < FORGOTTEN_S
         count = known.count + 1 if known is not None and lately else 1
@@ -25,6 +25,10 @@ class FailureLog:
 
     def get(self, key: str, name: str) -> Failures | None:
         return self._of[key].get(name) if key in self._of else None
+
+    def succeeded(self, key: str, name: str) -> None:
+        if key in self._of:
+            self._of[key].pop(name, None)
 
     def forget(self, key: str) -> None:
         self._of.pop(key, None)

@@ -16,19 +16,23 @@ from sunk_sync.core.model.node_set import NO_COUNTS, NodeSet, Plan
 from sunk_sync.core.model.node_set_answers import (
     ControllerAge,
     CreateRefused,
+    JobEnds,
+    NodeLimit,
     NodeSetAnswer,
     RequeueTried,
     ReservationSet,
 )
 from sunk_sync.core.node_sets.failures import FailureLog
 from sunk_sync.core.node_sets.matches import NodeMatches
+from sunk_sync.core.node_sets.memory import NodeSetMemory
 from sunk_sync.core.node_sets.registrations import Registrations
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.node_set import plan_of
-from sunk_sync.core.views.node_set import leaves
+from sunk_sync.core.views.node_set import Failures, leaves
 
 NOTHING: Set[str] = frozenset()
 NEVER = float("-inf")
+NO_RECORD = "Slurm had no node of this name"
 
 
 class NodeSetIndex:
@@ -36,6 +40,8 @@ class NodeSetIndex:
     """Keys of Pods whose deletion the breaker holds (N5)."""
     controller: ControllerAge | None = None
     """The last answer about the age of slurmctld."""
+    nodes_max: int | None = None
+    """How many nodes Slurm takes, if it was read."""
 
     def __init__(self, tables: Mapping[Source, Table[Any]], configuration: Configuration) -> None:
         self._configuration = configuration
@@ -43,7 +49,7 @@ class NodeSetIndex:
         self.node_sets: Table[NodeSet] = tables["node_sets"]
         self.slurmd_pods: Table[SlurmdPod] = tables["slurmd_pods"]
         self.slurm_nodes: Table[SlurmNode] = tables["slurm_nodes"]
-        self.failures = FailureLog()
+        self.memory = NodeSetMemory()
         self.matches = NodeMatches(tables["nodes"])
         self._specs: dict[str, NodeSet] = {}
         """Key of the table → NodeSet without its status, which no host reads."""
@@ -65,10 +71,6 @@ class NodeSetIndex:
         """Each read of Slurm concerns those without a record."""
         self._deleting: set[str] = set()
         """NodeSets that are being deleted: each read of Slurm concerns them."""
-        self.requeued: dict[str, RequeueTried] = {}
-        """Slurm node → the last try to requeue its jobs, since it was drained."""
-        self.reservations: dict[str, ReservationSet] = {}
-        """Key of the table → the last answer about its reservation."""
         self.moves = 0
         """Changes that may give a Slurm node another place in the topology, or let it join."""
         self.made: Counter[str] = Counter()
@@ -174,7 +176,12 @@ class NodeSetIndex:
         if before is not None and after is not None and same_wish(before, after):
             return {node_set_key(after.key)}
         self.moves += 1
+        if before is not None and after is not None and before.uid == after.uid:
+            revision = self.plan(after).revision
+            updated = self.plan(before).revision != revision
+            self.memory.continue_story(before, after, updated_to=revision if updated else None)
         if before is not None:
+            self.memory.spared.pop(before.uid, None)
             self._by_uid.pop(before.uid, None)
             self._deleting.discard(before.key)
             self._by_digest.pop(self.plan(before).stamp.node_set, None)
@@ -196,8 +203,7 @@ class NodeSetIndex:
             if not self._by_prefix[row.prefix]:
                 del self._by_prefix[row.prefix]
         if after is None and before is not None:
-            self.failures.forget(before.key)
-            self.reservations.pop(before.key, None)
+            self.memory.forget(before.key)
             self._emptied_s.pop(before.uid, None)
         return keys
 
@@ -207,7 +213,10 @@ class NodeSetIndex:
     def pod_changed(
         self, before: SlurmdPod | None, after: SlurmdPod | None, *, now: float
     ) -> set[Key]:
-        """Index a Pod; note the end of one that failed."""
+        """Index a Pod; note the end of one that failed, or that had no record in Slurm."""
+        in_vain = before is not None and self.registrations.is_in_vain(before)
+        if before is not None and before.owner in self._by_uid:
+            self.memory.note_spared(before, after)
         self.moves += before is None or after is None or before.node_name != after.node_name
         if before is not None and before.owner:
             self._drop(before)
@@ -223,7 +232,9 @@ class NodeSetIndex:
             sets = [self._by_uid[uid] for uid in owners if uid in self._by_uid]
             keys = keys.union(*map(self._find_free, sets))
         if before is not None and after is None and before.failed:
-            self._note_failure(before, now=now)
+            self._note_failure(self.memory.failures, before, why=before.failed, now=now)
+        if before is not None and in_vain and _is_ending(before, after):
+            self._note_failure(self.memory.unregistered, before, why=NO_RECORD, now=now)
         return keys
 
     def _add(self, pod: SlurmdPod) -> None:
@@ -254,10 +265,15 @@ class NodeSetIndex:
             yield node_set_key(key)
         yield from map(node_set_key, self.matches.that_name(slurm_node))
 
-    def _note_failure(self, pod: SlurmdPod, *, now: float) -> None:
+    def _note_failure(self, log: FailureLog, pod: SlurmdPod, *, why: str, now: float) -> None:
         key = self._by_uid.get(pod.owner)
         if key is not None:
-            self.failures.note(key, pod.name, why=pod.failed, now=now)
+            log.note(key, pod.name, why=why, now=now)
+
+    def unregistered_of(self, pod: SlurmdPod) -> Failures | None:
+        """Return how often in a row Pods of this name went without a record in Slurm."""
+        key = self._by_uid.get(pod.owner)
+        return self.memory.unregistered.get(key, pod.name) if key is not None else None
 
     def deletions_held(self, pods: Sequence[str]) -> set[Key]:
         """Note which deletions the breaker holds now; return the NodeSets that this concerns."""
@@ -274,8 +290,13 @@ class NodeSetIndex:
             case ControllerAge():
                 self.controller = answer
                 return set(map(host_key, self.registrations.missing))
+            case NodeLimit():
+                self.nodes_max = answer.nodes_max
+                return {*map(node_set_key, self.node_sets.entries)}
             case RequeueTried():
                 return self._requeue_tried(answer)
+            case JobEnds():
+                return self._job_ends_read(answer)
             case ReservationSet():
                 return self._reservation_set(answer)
             case _:
@@ -284,24 +305,32 @@ class NodeSetIndex:
     def _reservation_set(self, answer: ReservationSet) -> set[Key]:
         if answer.node_set not in self.node_sets.entries:
             return set()
-        self.reservations[answer.node_set] = answer
+        self.memory.reservations[answer.node_set] = answer
+        return {node_set_key(answer.node_set)}
+
+    def _job_ends_read(self, answer: JobEnds) -> set[Key]:
+        if answer.node_set not in self.node_sets.entries:
+            return set()
+        self.memory.job_ends[answer.node_set] = answer
         return {node_set_key(answer.node_set)}
 
     def _create_refused(self, refused: CreateRefused, *, now: float) -> set[Key]:
         key = f"{refused.namespace}/{refused.node_set}"
         if key not in self.node_sets.entries:
             return set()
-        self.failures.note(key, refused.name, why=refused.why, now=now)
+        self.memory.failures.note(key, refused.name, why=refused.why, now=now)
         return {node_set_key(key)}
 
     def _requeue_tried(self, tried: RequeueTried) -> set[Key]:
         record = self.slurm_nodes.get(tried.slurm_node)
         if record is None or record.ready:
             return set()
-        self.requeued[tried.slurm_node] = tried
+        self.memory.requeued[tried.slurm_node] = tried
         return {host_key(tried.slurm_node)}
 
-    def slurm_node_changed(self, before: SlurmNode | None, after: SlurmNode | None) -> set[Key]:
+    def slurm_node_changed(
+        self, before: SlurmNode | None, after: SlurmNode | None, *, now: float
+    ) -> set[Key]:
         keys: set[Key] = set()
         self.moves += _is_elsewhere(before, after)
         for row in filter(None, (before, after)):
@@ -313,14 +342,20 @@ class NodeSetIndex:
         if after is not None and after.stamp is not None:
             self._records[after.stamp.node_set].add(after.name)
         if before is not None and (after is None or after.ready):
-            self.requeued.pop(before.name, None)
+            self.memory.requeued.pop(before.name, None)
         if before is None and after is not None:
-            self.registrations.record_came(after.name)
+            self.registrations.record_came(after.name, now=now)
             if after.stamp is not None:
                 self.made[after.name] += 1
         if before is not None and after is None:
-            self.registrations.record_went(before.name)
+            self._record_went(before, now=now)
         return keys
+
+    def _record_went(self, record: SlurmNode, *, now: float) -> None:
+        stood = self.registrations.record_went(record.name, now=now)
+        key = self._by_digest.get(record.stamp.node_set) if record.stamp is not None else None
+        if stood and key is not None:
+            self.memory.unregistered.succeeded(key, record.name)
 
     def node_changed(self, before: Node | None, after: Node | None) -> set[Key]:
         """A Node may claim the name that a NodeSet wants, or get a Pod of its own."""
@@ -335,6 +370,10 @@ class NodeSetIndex:
 
 def _key(pod: SlurmdPod) -> str:
     return f"{pod.namespace}/{pod.name}"
+
+
+def _is_ending(before: SlurmdPod, after: SlurmdPod | None) -> bool:
+    return after is None or after.terminating or after.uid != before.uid
 
 
 def _counts_for(pod: SlurmdPod) -> tuple[str, bool]:

@@ -4,7 +4,7 @@ Whether a Node matches is worked out when the Node or the NodeSet changes, and n
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -14,7 +14,7 @@ from sunk_sync.core.model.pod_spec import PodSpec, Toleration
 from sunk_sync.core.tables.table import Table
 from sunk_sync.core.translate.node_fit import Demand, demand_of
 from sunk_sync.core.translate.node_set import pod_name_on
-from sunk_sync.core.translate.slurmd_pod import TOLERATED
+from sunk_sync.core.translate.slurmd_pod import AS_OF_DAEMON_SET, STAYS
 
 WHATEVER_REPELS = Toleration(operator="Exists", effect="NoSchedule")
 
@@ -134,5 +134,5 @@ def _demand(placement: PodSpec, *further: Toleration) -> Demand:
 
     A taint that only keeps new Pods away does not end one that runs, as with a DaemonSet.
     """
-    added: Iterable[Toleration] = (Toleration(key=key, operator="Exists") for key in TOLERATED)
-    return demand_of(replace(placement, tolerations=(*placement.tolerations, *added, *further)))
+    tolerations = (*placement.tolerations, *STAYS, *AS_OF_DAEMON_SET, *further)
+    return demand_of(replace(placement, tolerations=tolerations))

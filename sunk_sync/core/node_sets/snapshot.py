@@ -1,15 +1,17 @@
 """Build the view of one NodeSet."""
 
+from collections.abc import Mapping
+
 from sunk_sync.core.model.facts import SlurmdPod, SlurmNode
 from sunk_sync.core.model.node_set import NodeSet, Plan
-from sunk_sync.core.model.node_set_answers import ControllerAge, RequeueTried
-from sunk_sync.core.node_sets.index import NodeSetIndex
+from sunk_sync.core.model.node_set_answers import ENDLESS, ControllerAge, RequeueTried
+from sunk_sync.core.node_sets.index import NEVER, NodeSetIndex
 from sunk_sync.core.node_sets.topology_plan import TopologyPlan
 from sunk_sync.core.tables.claims import Claims, pod_key
 from sunk_sync.core.tables.entries import Entry
 from sunk_sync.core.tables.last_seen import LastSeen
 from sunk_sync.core.views.host import Home, RecordWish
-from sunk_sync.core.views.node_set import NodeSetView, Slot, Vacancy
+from sunk_sync.core.views.node_set import NO_STORY, Failures, NodeSetView, Slot, Vacancy
 
 
 class NodeSetSnapshots:
@@ -39,11 +41,25 @@ class NodeSetSnapshots:
             slurm_listed=index.slurm_nodes.listed,
             blind=index.slurm_nodes.blind,
             slurm_read_s=index.slurm_nodes.agreed_s,
-            reservation=index.reservations.get(key),
+            ends_read_s=self._ends_read_s(key),
+            reservation=index.memory.reservations.get(key),
             topology=self.topology.state,
             held=self._held(spec, slots),
             emptied_s=index.emptied_s(spec),
+            story=index.memory.stories.get(key, NO_STORY),
+            full=self._full(),
         )
+
+    def _full(self) -> str:
+        """Return why slurmctld takes no more nodes, or empty."""
+        nodes, most = len(self._index.slurm_nodes.entries), self._index.nodes_max
+        if most is None or nodes < most:
+            return ""
+        return f"Slurm has {nodes} nodes, and MaxNodeCount in slurm.conf allows {most}"
+
+    def _ends_read_s(self, key: str) -> float:
+        read = self._index.memory.job_ends.get(key)
+        return read.asked_s if read is not None else NEVER
 
     def size(self, key: str) -> int:
         """Return the number of its slots; 0 if there is no such NodeSet."""
@@ -87,15 +103,22 @@ class NodeSetSnapshots:
     def controller(self) -> ControllerAge | None:
         return self._index.controller
 
+    def unregistered(self, pod: SlurmdPod) -> Failures | None:
+        return self._index.unregistered_of(pod)
+
     def requeued(self, name: str) -> RequeueTried | None:
-        return self._index.requeued.get(name)
+        return self._index.memory.requeued.get(name)
 
     def _slots(self, spec: NodeSet) -> tuple[Slot, ...]:
         plan, pods = self._index.plan(spec), self._index.slurmd_pods.entries
-        slots = [self._slot(spec, plan, pods[key]) for key in self._index.pods_of(spec)]
+        read = self._index.memory.job_ends.get(spec.key)
+        ends = dict(read.ends) if read is not None else {}
+        slots = [self._slot(spec, plan, pods[key], ends) for key in self._index.pods_of(spec)]
         return tuple(sorted(slots, key=lambda slot: (slot.ordinal, slot.name)))
 
-    def _slot(self, spec: NodeSet, plan: Plan, entry: Entry[SlurmdPod]) -> Slot:
+    def _slot(
+        self, spec: NodeSet, plan: Plan, entry: Entry[SlurmdPod], ends: Mapping[str, int]
+    ) -> Slot:
         pod = entry.row
         record = self._index.slurm_nodes.get(pod.slurm_node)
         stamp = record.stamp if record is not None else None
@@ -108,7 +131,10 @@ class NodeSetSnapshots:
             slurm_node=record,
             own=own,
             stale=own and stamp is not None and stamp.shape != pod.shape,
+            ends_s=ends.get(pod.slurm_node, ENDLESS),
+            spared=pod.uid in self._index.memory.spared.get(spec.uid, ()),
             outdated=pod.revision != plan.revision,
+            unregistered=self._index.memory.unregistered.get(spec.key, pod.name),
             misplaced=spec.per_node and self._index.matches.is_misplaced(spec, pod),
         )
 
@@ -121,7 +147,8 @@ class NodeSetSnapshots:
             node_name=nodes[0],
             taken=clash or self._taken(spec, name),
             record=index.slurm_nodes.get(name),
-            failures=index.failures.get(spec.key, name),
+            failures=index.memory.failures.get(spec.key, name),
+            unregistered=index.memory.unregistered.get(spec.key, name),
         )
 
     def _taken(self, spec: NodeSet, name: str) -> str:

@@ -95,6 +95,11 @@ def is_drained(state: States) -> bool:
     return DRAIN_FLAG in state
 
 
+def takes_no_job(state: States) -> bool:
+    """Whether Slurm starts no job there, because somebody drained or failed the node."""
+    return is_drained(state) or "FAIL" in state
+
+
 def is_our_reason(reason: str) -> bool:
     """Whether sunk-sync wrote the text and has not withdrawn it."""
     return reason.startswith(REASON_PREFIX)

@@ -1,7 +1,7 @@
 """The Pod that sunk-sync makes for a NodeSet (N1).
 
 The template of the NodeSet stays as it is. sunk-sync adds its labels, the owner, the host name, the
-subdomain, four tolerations, an anti-affinity to other slurmd Pods, and the arguments -Z, -N and
+subdomain, tolerations, an anti-affinity to other slurmd Pods, and the arguments -Z, -N and
 --conf of container slurmd.
 """
 
@@ -11,6 +11,7 @@ import msgspec
 
 from sunk_sync.core.model import names
 from sunk_sync.core.model.node_set import API_VERSION, NodeSet, Plan
+from sunk_sync.core.model.pod_spec import Toleration
 from sunk_sync.core.translate.node_fit import NAME_FIELD
 from sunk_sync.core.translate.slurmd_options import conf_of
 
@@ -23,14 +24,22 @@ OTHER_SLURMDS: dict[str, Any] = {
 }
 SUBDOMAIN = "slurm-nodes"
 """The headless Service that the chart makes. Slurm has each name once, so one serves all."""
-TOLERATED = (
-    "node.kubernetes.io/unschedulable",
-    "node.kubernetes.io/not-ready",
-    "node.kubernetes.io/unreachable",
-    names.LOCK,
+STAYS = (
+    Toleration("node.kubernetes.io/not-ready", "Exists", effect="NoExecute"),
+    Toleration("node.kubernetes.io/unreachable", "Exists", effect="NoExecute"),
+    Toleration(names.LOCK, "Exists"),
 )
-"""A cordoned Node, or one that is silent for a while, keeps its slurmd: sunk-sync drains it. A
-locked Node is the job's."""
+"""slurmd stays on a Node that is silent for a while, as during a reboot: sunk-sync drains it. A
+locked Node is the job's. No new Pod goes to a Node that is cordoned or silent."""
+AS_OF_DAEMON_SET = tuple(
+    Toleration(f"node.kubernetes.io/{state}", "Exists", effect="NoSchedule")
+    for state in ("unschedulable", "disk-pressure", "memory-pressure", "pid-pressure")
+)
+"""With one Pod for each Node a new one goes where that of a DaemonSet would go (N17)."""
+OF_HOST_NETWORK = Toleration(
+    "node.kubernetes.io/network-unavailable", "Exists", effect="NoSchedule"
+)
+"""The same, for a Pod that does not wait for the network of Pods."""
 
 
 def slurmd_pod(spec: NodeSet, plan: Plan, *, name: str, node_name: str = "") -> dict[str, Any]:
@@ -40,7 +49,7 @@ def slurmd_pod(spec: NodeSet, plan: Plan, *, name: str, node_name: str = "") -> 
     pod = dict(template.get("spec") or {})
     pod["hostname"] = name
     pod["subdomain"] = SUBDOMAIN
-    pod["tolerations"] = [*(pod.get("tolerations") or ()), *_tolerations()]
+    pod["tolerations"] = [*(pod.get("tolerations") or ()), *_tolerations(spec, pod)]
     pod["affinity"] = _apart(pod.get("affinity") or {})
     if node_name:
         pod["affinity"] = _pinned(pod["affinity"], node_name)
@@ -105,8 +114,17 @@ def _pinned(affinity: dict[str, Any], node_name: str) -> dict[str, Any]:
     return {**affinity, "nodeAffinity": node}
 
 
-def _tolerations() -> list[dict[str, str]]:
-    return [{"key": key, "operator": "Exists"} for key in TOLERATED]
+def _tolerations(spec: NodeSet, pod: dict[str, Any]) -> list[dict[str, str]]:
+    added = list(STAYS)
+    if spec.per_node:
+        added += AS_OF_DAEMON_SET
+        added += [OF_HOST_NETWORK] if pod.get("hostNetwork") else []
+    return [_wire(one) for one in added]
+
+
+def _wire(toleration: Toleration) -> dict[str, str]:
+    wire = {"key": toleration.key, "operator": toleration.operator, "effect": toleration.effect}
+    return {name: text for name, text in wire.items() if text}
 
 
 def _container(container: dict[str, Any], spec: NodeSet, plan: Plan, name: str) -> dict[str, Any]:

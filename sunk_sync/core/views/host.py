@@ -7,6 +7,7 @@ from sunk_sync.core.model.facts import GetResult, Node, Reference, SlurmdPod, Sl
 from sunk_sync.core.model.node_mark import Mark
 from sunk_sync.core.model.node_set import Features, NodeSet, Requeueing, Stamp, Topology
 from sunk_sync.core.model.node_set_answers import ControllerAge, RequeueTried
+from sunk_sync.core.views.node_set import Failures
 from sunk_sync.core.views.parts import NOBODY, Arrival, Doubtful, Residents
 
 
@@ -98,6 +99,8 @@ class Host(Struct, frozen=True, kw_only=True, gc=False):
     """Since when the Slurm node is drained, or in use."""
     requeued: RequeueTried | None = None
     """The last try to requeue jobs, since it was drained."""
+    unregistered: Failures | None = None
+    """Pods of its NodeSet and name before it that had no record in Slurm (N3)."""
     pod_since_s: float = 0.0
     """Since when the Pod, or the one that has ended, is as it is."""
     node: Node | None = None
@@ -125,6 +128,16 @@ class Host(Struct, frozen=True, kw_only=True, gc=False):
     """`topology:block` that slurmctld has read from its file."""
     gate: bool = False
     """The prolog of the next job waits for Pods by itself (P25)."""
+
+
+def record_goes(host: Host) -> bool:
+    """Whether the record in Slurm is one that no Pod of its NodeSet can use, and that has none."""
+    record, home = host.slurm_node, host.home
+    if record is None or record.stamp is None or home is None:
+        return False
+    if host.pod is not None or host.traces.finished is not None:
+        return False
+    return not (home.vacant and record.stamp == home.stamp)
 
 
 def is_marked(host: Host) -> bool:

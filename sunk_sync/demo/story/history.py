@@ -9,7 +9,7 @@ from msgspec import Struct
 KEPT_MAX = 200
 _MIRRORS = (
     "set-conditions", "set-metadata", "set-comment", "set-scheduled", "record-event",
-    "get-job", "answer-gate", "answer-stop",
+    "answer-gate", "answer-stop",
 )  # fmt: skip
 _OBJECTS = ("slurm_node", "pod", "node", "job", "job_id", "target")
 _WORDS = ("message", "reason")

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Awaitable, Callable
-from importlib.metadata import version
 from typing import Protocol, Self, TypedDict
 
 import aiohttp
@@ -12,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from yarl import URL
 
+from sunk_sync import __version__
 from sunk_sync.kube.api.answers import Decode, KubeError, T, short
 from sunk_sync.kube.api.credentials import Credentials
 from sunk_sync.kube.api.fencing import FENCED, READS, FencedBody, LeftSeconds, unlimited
@@ -26,7 +26,7 @@ from sunk_sync.kube.api.transport import (
 )
 from sunk_sync.telemetry.exchange import OnExchange
 
-USER_AGENT = f"sunk-sync/{version('sunk-sync')}"
+USER_AGENT = f"sunk-sync/{__version__}"
 CALLS_MAX = 32
 """Connections for calls. Each watch has one more of its own."""
 DEADLINE_S = 10.0

@@ -1,5 +1,6 @@
 """Nodes and slurmd Pods from wire shapes to facts. Untrusted texts are cut."""
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from sys import intern
@@ -20,6 +21,8 @@ from sunk_sync.kube.decode.pods import FINISHED
 from sunk_sync.kube.decode.slurmd_requests import requests_of
 from sunk_sync.kube.decode.strings import asked, condition, cut, cut_or_none
 
+DELETION_COST = re.compile(r"0|[1-9][0-9]{0,10}|-[0-9]{1,11}", re.ASCII)
+COST_MAX = 2**31
 _NODE_CONDITIONS = frozenset(names.NODE_CONDITIONS)
 _NO_NODE_ANNOTATIONS = wire_hosts.WireNodeAnnotations()
 _NO_POD_ANNOTATIONS = wire_hosts.WireSlurmdPodAnnotations()
@@ -179,13 +182,23 @@ def slurmd_pod_row(wire: wire_hosts.WireSlurmdPod) -> SlurmdPod:
         changed_at=changed_at,
         requests=requests_of(spec.containers),
         failed=_failed(status),
-        waiting=_waiting(status) if owner else "",
+        waiting=(_waiting(status) if spec.node_name else _unplaced(status)) if owner else "",
         busy=meta.labels is not None and meta.labels.busy == "true",
         owner=owner,
         revision=cut(meta.labels.revision) if meta.labels else "",
         shape=cut(meta.labels.shape) if meta.labels else "",
+        deletion_cost=deletion_cost_of(annotations.deletion_cost) if owner else 0,
         tolerates_lock=_tolerates_lock(bytes(spec.tolerations)),
     )
+
+
+def deletion_cost_of(text: str) -> int:
+    """Return the number as a ReplicaSet reads it; 0 if it is none.
+
+    The API server refuses such a text, so a Pod has it only from before that check.
+    """
+    cost = int(text) if DELETION_COST.fullmatch(text) else 0
+    return cost if -COST_MAX <= cost < COST_MAX else 0
 
 
 @lru_cache(maxsize=1024)
@@ -198,6 +211,14 @@ def _waiting(status: wire_hosts.WireSlurmdPodStatus) -> str:
         if one.state is not None and one.state.waiting is not None:
             waiting = one.state.waiting
             return cut(": ".join(part for part in (waiting.reason, waiting.message) if part))
+    return ""
+
+
+def _unplaced(status: wire_hosts.WireSlurmdPodStatus) -> str:
+    """Return why no Node takes the Pod, in the words of kube-scheduler."""
+    for one in status.conditions or ():
+        if one.type == names.SCHEDULED_CONDITION and one.status == "False":
+            return cut(one.message or one.reason)
     return ""
 
 

@@ -4,6 +4,7 @@ import re
 from sys import intern
 
 from msgspec import convert
+from msgspec.structs import replace
 
 from sunk_sync.core.model.node_set import (
     EVERY_NODE,
@@ -21,6 +22,7 @@ from sunk_sync.core.model.node_set import (
 )
 from sunk_sync.core.model.pod_spec import PodSpec
 from sunk_sync.core.translate.quantity import amounts_of, counted, nanos
+from sunk_sync.core.translate.slurmd_pod import OF_HOST_NETWORK
 from sunk_sync.kube.decode import wire_node_sets as wires
 from sunk_sync.kube.decode.pod_specs import placement_of
 from sunk_sync.kube.decode.strings import condition, cut
@@ -81,7 +83,12 @@ def _limits(template: bytes) -> tuple[tuple[str, int], ...]:
 
 def _placement(template: bytes) -> PodSpec:
     spec = wires.decode_template(template).spec
-    return placement_of(spec.node_selector, affinity=spec.affinity, tolerations=spec.tolerations)
+    placement = placement_of(
+        spec.node_selector, affinity=spec.affinity, tolerations=spec.tolerations
+    )
+    if bytes(spec.host_network) != b"true":
+        return placement
+    return replace(placement, tolerations=(*placement.tolerations, OF_HOST_NETWORK))
 
 
 def _registration(spec: wires.WireSpec) -> Registration:

@@ -40,6 +40,7 @@ class WireSlurmdPodAnnotations(Struct, gc=False, frozen=True):
     pending_deletion: str | None = field(name=names.PENDING_DELETION, default=None)
     drained: str = field(name=names.DRAINED, default="")
     drain: str | None = field(name=names.DRAIN, default=None)
+    deletion_cost: str = field(name=names.DELETION_COST, default="")
 
 
 class WireSlurmdPodLabels(Struct, gc=False, frozen=True):

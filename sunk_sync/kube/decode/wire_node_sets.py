@@ -121,6 +121,7 @@ class WireTemplateSpec(Struct, gc=False, frozen=True, rename="camel"):
     node_selector: Raw = NOTHING
     affinity: Raw = NOTHING
     tolerations: Raw = NOTHING
+    host_network: Raw = NOTHING
 
 
 class WireTemplate(Struct, gc=False, frozen=True):

@@ -11,6 +11,7 @@ from msgspec import Struct
 from sunk_sync.core.model.actions import RecordEvent
 from sunk_sync.core.model.facts import Reference
 from sunk_sync.core.model.names import EVENT_COMPONENT
+from sunk_sync.core.model.node_set import API_VERSION
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused
 from sunk_sync.core.translate.pending import MESSAGE_BYTES_MAX, within
 from sunk_sync.kube.api.answers import KubeError
@@ -140,7 +141,8 @@ def event_of(record_event: RecordEvent, *, at: str) -> dict[str, Any]:
 
 
 def _involved(reference: Reference) -> dict[str, str]:
-    involved = {"apiVersion": "v1", "kind": reference.kind, "name": reference.name}
+    version = API_VERSION if reference.kind == "NodeSet" else "v1"
+    involved = {"apiVersion": version, "kind": reference.kind, "name": reference.name}
     if reference.uid:
         involved["uid"] = reference.uid
     if reference.kind != "Node":

@@ -29,6 +29,7 @@ class Conf(Struct, frozen=True, kw_only=True):
     message_timeout_s: float | None
     prolog_slurmctld: Sequence[str]
     slurm_user: str = ""
+    nodes_max: int | None = None
 
 
 class Ping(Struct, frozen=True, kw_only=True):
@@ -63,6 +64,7 @@ async def read_conf(client: Slurm) -> Conf | SlurmError:
         message_timeout_s=number_of(conf.MessageTimeout),
         prolog_slurmctld=_words(conf.PrologSlurmctld),
         slurm_user=printable(conf.SlurmUser).partition("(")[0],
+        nodes_max=int(number_of(conf.MaxNodeCount) or 0) or None,
     )
 
 
@@ -109,6 +111,7 @@ async def runs_at_least_s(client: Slurm) -> float | SlurmError:
 class _WireSlurmConf(Struct, frozen=True):
     KillWait: Number = None
     MessageTimeout: Number = None
+    MaxNodeCount: Number = None
     PrologSlurmctld: list[str] | str | None = None
     SlurmUser: str = ""
 

@@ -26,6 +26,7 @@ from sunk_sync.slurm.decode.wire_node import (
 
 REASON_KEPT: Final = 1024
 COMMENT_KEPT: Final = 4096
+USER_KEPT: Final = 64
 _STATES_KEPT: Final = 1024
 
 
@@ -86,7 +87,13 @@ def _fact(node: WireNode, *, fill: int | None = None) -> SlurmNode:
         active_features=_interned(node.active_features),
         weight=node.weight,
         topology=node.topology,
+        reason_by=_person(node) if row.reason and not row.ready else "",
     )
+
+
+def _person(node: WireNode) -> str:
+    """Return who drained the node, as far as Slurm knows."""
+    return sys.intern(printable(node.reason_set_by_user or "")[:USER_KEPT])
 
 
 def _fact_in_use(node: WireNodeInUse) -> SlurmNode:

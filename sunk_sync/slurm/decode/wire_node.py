@@ -16,6 +16,7 @@ class WireNode(Struct, frozen=True, kw_only=True):
     name: str
     state: list[str] | str | None = None
     reason: str | None = None
+    reason_set_by_user: str | None = None
     comment: str | None = None
     features: list[str] | str | None = None
     active_features: list[str] | str | None = None

@@ -24,23 +24,25 @@ from sunk_sync.core.model.facts import (
     Observed,
     Tell,
 )
-from sunk_sync.core.model.node_set_answers import ControllerAge
+from sunk_sync.core.model.node_set_answers import ControllerAge, NodeLimit
 from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse, number_of, read_envelope
 from sunk_sync.slurm.api.client import Slurm
-from sunk_sync.slurm.api.controller import runs_at_least_s
+from sunk_sync.slurm.api.controller import read_conf, runs_at_least_s
 from sunk_sync.slurm.api.requests import list_nodes
 from sunk_sync.slurm.api.versions import dialect_of
 from sunk_sync.slurm.decode.nodes import read_node
 from sunk_sync.slurm.read.pacing import PollLoop, PollTiming, Time
 
 _SOURCE: Final = "slurm_nodes"
+LIMIT_EVERY_S: Final = 60.0
+NEVER: Final = float("-inf")
 
 
 class AlsoRead(Struct, frozen=True, kw_only=True):
     """What the listings must tell besides states, reasons and comments."""
 
     asks_age: Callable[[], bool] = lambda: False
-    """Whether the age of slurmctld is needed now."""
+    """Whether the age of slurmctld is needed now, and how many nodes it takes."""
     usage: bool = False
     """How full the nodes are, and their weights."""
 
@@ -70,6 +72,8 @@ class NodePoll:
         self._full_s = 0.0
         self._touched_s = 0.0
         """When another reader or writer last reported single nodes."""
+        self._limit_s = NEVER
+        """When the largest number of nodes was last asked for."""
 
     def poll_now(self) -> None:
         """Start a listing as soon as the share of time allows; a running one is too old."""
@@ -126,6 +130,16 @@ class NodePoll:
         runs_s = await runs_at_least_s(self._client)
         if not isinstance(runs_s, SlurmError):
             await self._tell([ControllerAge(asked_s, runs_s)])
+        await self._tell_limit(asked_s)
+
+    async def _tell_limit(self, now: float) -> None:
+        """Tell how many nodes Slurm takes: a slurmd beyond them lives on without a word."""
+        if now < self._limit_s + LIMIT_EVERY_S:
+            return
+        self._limit_s = now
+        conf = await read_conf(self._client)
+        if not isinstance(conf, SlurmError) and conf.nodes_max is not None:
+            await self._tell([NodeLimit(conf.nodes_max)])
 
     def _since(self) -> int | None:
         full_every_s = self._timing.full_every_s * self._timing.rarer

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from sunk_sync.core.model.actions import (
     Action,
+    GetSlurmNode,
     SetComment,
     SetFeatures,
     SetTopology,
@@ -85,7 +86,7 @@ class SlurmPush:
             outcomes.update(answered)
         return [outcomes[index] for index in range(len(actions))]
 
-    async def _read(self, desired_writes: Sequence[SlurmAction]) -> Reads:
+    async def _read(self, desired_writes: Sequence[SlurmAction | GetSlurmNode]) -> Reads:
         names = {desired.slurm_node for desired in desired_writes}
         bulk = all(isinstance(desired, BULK) for desired in desired_writes)
         reads = await read_nodes_now(
@@ -145,9 +146,9 @@ class SlurmPush:
             del self._written[name]
 
 
-def _is_desired(action: Action) -> TypeGuard[SlurmAction]:
+def _is_desired(action: Action) -> TypeGuard[SlurmAction | GetSlurmNode]:
     """Whether the action is for one Slurm node."""
-    if not isinstance(action, SlurmAction):
+    if not isinstance(action, SlurmAction | GetSlurmNode):
         return False
     return is_node_name(action.slurm_node) is not None
 
@@ -159,10 +160,12 @@ def _judge(index: int, action: Action, reads: Reads) -> _Write | Outcome:
     seen = reads[action.slurm_node]
     if isinstance(seen, SlurmError):
         return _unsuccessful(action, seen)
+    if isinstance(action, GetSlurmNode):
+        return Done(action, seen.news)
     if seen.too_old:
         return Unsure(action, seen.too_old, seen=seen.news)
     if seen.node is None:
-        return Refused(action, "Slurm has no such node", seen.news)
+        return Refused(action, "Slurm has no such node", seen.news, missing=True)
     planned = plan(action, seen.node)
     if planned is None:
         return Done(action, seen.news)
@@ -174,7 +177,7 @@ def _judge(index: int, action: Action, reads: Reads) -> _Write | Outcome:
 def _unsuccessful(action: Action, failure: SlurmError, news: Sequence[Observed] = ()) -> Outcome:
     """Return the outcome of a failed call, with `news`, which was read before the call."""
     if failure.final:
-        return Refused(action, str(failure), tuple(news))
+        return Refused(action, str(failure), tuple(news), missing=failure.kind == "no_such")
     return Unsure(action, str(failure), seen=tuple(news))
 
 

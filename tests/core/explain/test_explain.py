@@ -256,6 +256,78 @@ def test_a_node_set_shows_its_pods_and_what_keeps_them() -> None:
     assert missed(core, "nodeset", "nope").why == "there is no NodeSet nope"
 
 
+@pytest.mark.parametrize(
+    ("asked", "namespaces", "why"),
+    [
+        ("nope", ("*",), "there is no NodeSet nope"),
+        ("nope", ("slurm",), "there is no NodeSet nope in namespace slurm, and sunk-sync watches"),
+        ("slurm/nope", ("slurm",), "there is no NodeSet slurm/nope in namespace slurm"),
+        ("team/cpu", ("slurm", "b"), "sunk-sync watches namespaces slurm, b, not team: if there"),
+        ("team/cpu", ("*",), "there is no NodeSet team/cpu"),
+    ],
+)
+def test_a_nodeset_in_a_namespace_that_is_not_watched_is_not_denied(
+    asked: str, namespaces: tuple[str, ...], why: str
+) -> None:
+    core = Core(*room(), node_set(), node_sets=True, slurmd_namespaces=namespaces)
+    answer = missed(core, "nodeset", asked)
+    assert answer.why.startswith(why)
+    elsewhere = "*" not in namespaces and not asked.startswith("slurm/")
+    assert ("to watch more, set slurmd.namespaces" in answer.why) is elsewhere
+
+
+def test_a_slurmd_pod_that_is_not_found_is_not_denied_in_other_namespaces() -> None:
+    core = Core(*room(), slurmd_namespaces=("slurm",), watch_namespaces=("a", "b"))
+    assert missed(core, "pod", "x/y").why == (
+        "no Pod x/y with schedulerName slurm-scheduler in namespaces a, b,"
+        " and no slurmd Pod x/y in namespace slurm"
+    )
+
+
+STUCK = "no Node takes the Pod: 0/3 nodes are available: 3 Insufficient cpu."
+
+
+@pytest.mark.parametrize(
+    ("rows", "decision", "fact", "cure"),
+    [
+        (
+            [set_pod(0, ready=False, node_name="", waiting=STUCK.partition(": ")[2])],
+            STUCK,
+            "waits: 0/3 nodes are available",
+            "describe pod cpu-0",
+        ),
+        (
+            [slurm_node("cpu-0")],
+            "Slurm has a node of this name of somebody else",
+            "Slurm has a node of this name of somebody else",
+            "scontrol delete nodename=cpu-0",
+        ),
+        (
+            [set_pod(0), slurm_node("cpu-0")],
+            "Slurm has a node of this name of somebody else",
+            "made by somebody else",
+            "scontrol delete nodename=cpu-0",
+        ),
+        (
+            [set_pod(0), record(0, "IDLE+DRAIN", reason="fan broken")],
+            "somebody else drained cpu-0: fan broken",
+            "reason 'fan broken'",
+            "scontrol update nodename=cpu-0 state=undrain",
+        ),
+    ],
+    ids=["no Node takes it", "a foreign record", "a Pod with a foreign record", "drained"],
+)
+def test_a_stuck_nodeset_says_what_it_waits_for_and_what_a_person_can_do(
+    rows: Sequence[Row], decision: str, fact: str, cure: str
+) -> None:
+    core = Core(*room(), node_set(1), *rows, node_sets=True)
+    core.wait(61.0)
+    account = told(core, "nodeset", "cpu")
+    assert decision in account.decision
+    assert fact in " / ".join(one.says for one in account.facts)
+    assert cure in " / ".join(account.cures)
+
+
 def test_a_gone_object_is_unknown_again() -> None:
     core = Core(*room(), POD)
     core.see(deleted("pods", POD))

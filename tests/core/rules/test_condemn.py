@@ -6,8 +6,10 @@ import pytest
 
 from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.facts import Lost
-from sunk_sync.core.model.node_set import UpdateStrategy
-from sunk_sync.core.model.node_set_actions import Condemn, SetStatus
+from sunk_sync.core.model.node_set import NodeSet, UpdateStrategy
+from sunk_sync.core.model.node_set_actions import Condemn, GetJobEnds, SetStatus
+from sunk_sync.core.model.node_set_answers import JobEnds
+from sunk_sync.core.views.unregistered import LOGS
 from tests.kit.build import Core
 from tests.kit.node_sets import (
     LARGER,
@@ -25,16 +27,24 @@ from tests.kit.node_sets import (
 IN = "scale-in of NodeSet cpu"
 UPDATE = "update of NodeSet cpu"
 REGISTRATION = "registration of NodeSet cpu"
+OURS = "k8s: pending deletion"
 DELETION = "deletion of NodeSet cpu"
-OURS = "IDLE+DRAIN"
 ONE_BY_ONE = UpdateStrategy("RollingUpdate", 1, percent=False)
 OLD = node_set(4)
 NEW = node_set(4, template=NEWER, strategy=ONE_BY_ONE)
 
 
-def a(ordinal: int, state: str = "IDLE", **fields: Any) -> list[Any]:
+def a(ordinal: int, state: str = "IDLE", *, reason: str = "", **fields: Any) -> list[Any]:
     """Make the Pod and the record of one slot."""
-    return [set_pod(ordinal, **fields), record(ordinal, state)]
+    return [
+        set_pod(ordinal, **fields),
+        record(ordinal, state, reason=reason, reason_by="alice" if reason else ""),
+    ]
+
+
+def going(ordinal: int, state: str, cause: str = IN) -> list[Any]:
+    """Make a slot that sunk-sync drained for this."""
+    return a(ordinal, f"{state}+DRAIN", reason=f"k8s: {cause}", pending_deletion=cause)
 
 
 @pytest.mark.parametrize(
@@ -76,9 +86,166 @@ def _moved(row: Any, place: int) -> Any:
     return type(row)(**fields)
 
 
-def test_who_is_condemned_stays_so_and_nobody_else_follows_N6() -> None:
-    busy = a(0, "ALLOCATED+DRAIN", pending_deletion=IN)
-    assert condemned(Core(node_set(2), *busy, *a(1), *a(2))) == {}
+def test_who_is_condemned_stays_so_while_the_others_are_busy_too_N6() -> None:
+    others = [*a(1, "MIXED"), *a(2, "ALLOCATED")]
+    assert condemned(Core(node_set(2), *going(0, "ALLOCATED"), *others)) == {}
+
+
+def test_a_busy_pod_stays_once_an_idle_one_is_drained_in_its_place_N6() -> None:
+    """It had waited for its job, perhaps for days, beside an idle node."""
+    core = Core(node_set(1), *going(0, "MIXED"), *a(1, "MIXED"))
+    assert condemned(core) == {}
+    core.see(record(1))
+    assert condemned(core) == {"cpu-1": IN}, "both are condemned until one of them is drained"
+    core.see(*going(1, "IDLE"))
+    assert condemned(core) == {"cpu-0": ""}
+
+
+@pytest.mark.parametrize(
+    ("other", "taken"),
+    [
+        (a(1), True),
+        (a(1, "MIXED"), False),
+        (a(1, "UNKNOWN"), False),
+        ([set_pod(1), record(1, assumed=True)], False),
+        ([set_pod(1, node_name="", ready=False)], True),
+        (a(1, ready=False), False),
+        (a(1, "DOWN"), False),
+        (a(1, pending_deletion="mine"), False),
+        (a(1, deletion_cost=-1), True),
+        (a(1, deletion_cost=1), False),
+    ],
+    ids=[
+        "idle", "busy", "perhaps busy", "not read yet", "on no Node", "restarts", "down for now",
+        "a person's wish", "of a lower cost", "of a higher cost",
+    ],
+)  # fmt: skip
+def test_which_pods_can_go_in_the_place_of_a_busy_one_N6(other: list[Any], taken: bool) -> None:
+    found = condemned(Core(node_set(1), *going(0, "MIXED"), *other))
+    assert found == ({"cpu-1": IN} if taken else {})
+
+
+def test_a_pod_that_gets_a_job_before_its_drain_is_not_tried_again_N6() -> None:
+    """So each Pod is taken back at most once, until somebody changes the NodeSet."""
+    core = Core(node_set(1), *going(0, "MIXED"), *a(1))
+    core.see(*going(1, "MIXED"))
+    assert condemned(core) == {}, "which job ends first is asked for"
+    core.see(JobEnds(KEY, core.now, (("cpu-0", 5_000),)))
+    assert condemned(core) == {"cpu-1": ""}
+    core.see(*a(1))
+    assert condemned(core) == {}
+    core.see(node_set(0), node_set(1, generation=3))
+    assert condemned(core) == {"cpu-1": IN}
+
+
+def test_each_busy_pod_gets_one_in_its_place_and_idle_ones_of_the_scale_in_count_N6() -> None:
+    rows = [*going(0, "MIXED"), *going(1, "MIXED"), *going(2, "IDLE"), *a(3), *a(4), *a(5)]
+    core = Core(node_set(3), *rows)
+    assert condemned(core) == {"cpu-5": IN, "cpu-4": IN}
+    core.see(*going(4, "IDLE"), *going(5, "IDLE"))
+    assert condemned(core) == {"cpu-0": "", "cpu-1": ""}
+
+
+KEY = "slurm/cpu"
+
+
+def asked(core: Core) -> list[tuple[str, ...]]:
+    return [one.slurm_nodes for one in wants(core, GetJobEnds)]
+
+
+BUSY = [*a(0, "MIXED"), *a(1, "MIXED"), *a(2, "MIXED")]
+
+
+@pytest.mark.parametrize(
+    ("spec", "cause"),
+    [(node_set(2), IN), (node_set(3, template=NEWER, strategy=ONE_BY_ONE), UPDATE)],
+    ids=["scale-in", "update"],
+)
+@pytest.mark.parametrize(
+    ("ends", "first"),
+    [
+        ((("cpu-0", 900), ("cpu-1", 800), ("cpu-2", 1_000)), "cpu-1"),
+        ((("cpu-0", 900),), "cpu-0"),
+        ((), "cpu-2"),
+    ],
+    ids=["all known", "an unknown end comes last", "Slurm does not tell"],
+)
+def test_of_busy_pods_the_one_goes_first_whose_jobs_end_first_N6_N12(
+    spec: NodeSet, cause: str, ends: tuple[tuple[str, int], ...], first: str
+) -> None:
+    core = Core(spec, *BUSY)
+    assert (condemned(core), asked(core)) == ({}, [("cpu-0", "cpu-1", "cpu-2")])
+    core.see(JobEnds(KEY, core.now, ends))
+    assert (condemned(core), asked(core)) == ({first: cause}, [])
+
+
+@pytest.mark.parametrize(
+    ("replicas", "rows", "asks"),
+    [
+        (2, BUSY, True),
+        (0, BUSY, False),
+        (3, BUSY, False),
+        (1, [*a(0, "MIXED"), *a(1)], False),
+        (1, [*a(0, "MIXED"), *a(1, "MIXED"), *a(2)], True),
+        (1, [*going(0, "MIXED"), *a(1, "MIXED")], False),
+        (1, [*going(0, "MIXED"), *going(1, "MIXED")], True),
+    ],
+    ids=["a choice", "all go", "none goes", "one is idle", "one of two", "chosen", "one stays"],
+)
+def test_the_ends_of_jobs_are_asked_for_only_to_choose_among_busy_pods_N6(
+    replicas: int, rows: list[Any], asks: bool
+) -> None:
+    """Each look lists all jobs of Slurm: at most one a minute."""
+    core = Core(node_set(replicas), *rows)
+    assert bool(asked(core)) == asks
+    core.see(JobEnds(KEY, core.now))
+    assert not asked(core)
+    core.wait(61.0)
+    core.see(node_set(replicas, generation=2))
+    assert bool(asked(core)) == asks
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([*a(0, deletion_cost=-5), *a(1), *a(2)], "cpu-0"),
+        ([*a(0), *a(1), *a(2, deletion_cost=1)], "cpu-1"),
+        ([*a(0, "MIXED", deletion_cost=-5), *a(1), *a(2)], "cpu-0"),
+        ([*a(0, deletion_cost=-5), *a(1), *a(2, ready=False, deletion_cost=9)], "cpu-2"),
+    ],
+    ids=["a lower cost", "a higher one", "also a busy one", "but what serves nobody goes first"],
+)
+def test_the_pod_of_the_lowest_deletion_cost_goes_first_N6(rows: list[Any], expected: str) -> None:
+    """As in a ReplicaSet: whoever sets it knows why."""
+    assert condemned(Core(node_set(2), *rows)) == {expected: IN}
+
+
+@pytest.mark.parametrize("template", [NEWER, None], ids=["another image", "another shape"])
+def test_nodes_that_a_person_drained_come_last_and_cost_an_update_nothing_N12_N11(
+    template: bytes | None,
+) -> None:
+    """Two of eight were taken first, and with another shape their names waited for the person."""
+    change: dict[str, Any] = {"template": template} if template else {"registration": LARGER}
+    spec = node_set(8, **change)
+    theirs = [*a(6, "IDLE+DRAIN", reason="fan"), *a(7, "MIXED+DRAIN", reason="fan")]
+    free = [one for ordinal in range(6) for one in a(ordinal)]
+    assert set(condemned(Core(spec, *free, *theirs))) == {"cpu-5", "cpu-4"}
+    fresh = [one for number in range(6) for one in members(number, spec=spec)]
+    last = {"cpu-6": UPDATE, "cpu-7": UPDATE} if template else {}
+    core = Core(spec, *fresh, *theirs)
+    assert condemned(core) == last
+    if not template:
+        shown = progressing(core)
+        assert (shown.status, shown.reason) == ("False", "DrainedByOthers")
+        assert shown.message.startswith("cpu-6, cpu-7: drained by alice (fan): ")
+
+
+def test_a_name_whose_older_record_a_person_drained_costs_an_update_nothing_N12_N11() -> None:
+    spec = node_set(4, registration=LARGER, strategy=ONE_BY_ONE)
+    rest = [one for ordinal in range(3) for one in a(ordinal)]
+    left = record(3, "DOWN+DRAIN", reason="fan", reason_by="alice")
+    core = Core(spec, *rest, left)
+    assert condemned(core) == {"cpu-2": UPDATE}
 
 
 def test_if_replicas_rise_again_the_condemnation_is_taken_back_N9() -> None:
@@ -139,7 +306,7 @@ def test_new_pods_that_do_not_become_ready_stop_the_update_N13() -> None:
     ("rows", "shown"),
     [
         ([record(3, "DOWN+NOT_RESPONDING", NEW)], "DOWN+DYNAMIC_NORM+NOT_RESPONDING"),
-        ([], "no node of this name"),
+        ([], f"no node of this name. {LOGS}"),
     ],
     ids=["it does not answer", "it has no record"],
 )
@@ -157,7 +324,7 @@ def test_a_ready_pod_whose_slurmd_does_not_answer_stops_the_update_and_is_named_
 
 def test_a_pod_whose_older_record_has_jobs_is_no_trouble_N13() -> None:
     spec = node_set(1, registration=LARGER)
-    core = Core(spec, set_pod(0, spec), record(0, "MIXED+DRAIN", node_set(1)))
+    core = Core(spec, set_pod(0, spec), record(0, "MIXED+DRAIN", node_set(1), reason=OURS))
     core.wait(600.0)
     assert progressing(core).status == "True"
 
@@ -189,10 +356,9 @@ def test_an_update_begins_after_all_pods_of_a_scale_in_are_condemned_N12_N6() ->
 
 def test_pods_that_stay_after_all_are_replaced_within_the_budget_N9_N12() -> None:
     """They are drained for a scale-in, and outdated: the budget was not spent on them."""
-    going = [one for ordinal in (2, 3) for one in a(ordinal, OURS, pending_deletion=IN)]
-    assert condemned(Core(NEW, *a(0), *a(1), *going)) == {"cpu-2": "", "cpu-3": ""}
-    one = a(3, OURS, pending_deletion=IN)
-    assert condemned(Core(NEW, *a(0), *a(1), *a(2), *one)) == {"cpu-3": ""}
+    both = [*going(2, "IDLE"), *going(3, "IDLE")]
+    assert condemned(Core(NEW, *a(0), *a(1), *both)) == {"cpu-2": "", "cpu-3": ""}
+    assert condemned(Core(NEW, *a(0), *a(1), *a(2), *going(3, "IDLE"))) == {"cpu-3": ""}
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ from sunk_sync.core.model.actions import RecordEvent
 from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.facts import Confirmed, SlurmdPod
 from sunk_sync.core.model.node_set_actions import RemakePod, SetStatus
-from sunk_sync.core.model.node_set_answers import ControllerAge
+from sunk_sync.core.model.node_set_answers import ControllerAge, NodeLimit
+from sunk_sync.core.views.unregistered import LOGS
 from tests.kit.build import BOUND, Core, deleted, node
-from tests.kit.node_sets import node_set, record, set_pod, status, wants
+from tests.kit.node_sets import members, node_set, record, set_pod, status, wants
 
 OLD_S = 1000.0
 
@@ -57,7 +58,7 @@ def remade_after_s(core: Core, started_s: float) -> float:
     begun_s = core.now
     while not core.wants("cpu-0", RemakePod):
         polled(core, started_s=started_s)
-        assert core.now < begun_s + 300
+        assert core.now < begun_s + 400
     return core.now - begun_s
 
 
@@ -70,6 +71,71 @@ def test_no_pod_is_made_anew_in_the_first_minute_of_slurmctld_N3(
 ) -> None:
     core = vanished(0)
     assert remade_after_s(core, core.now - started_ago_s) == pytest.approx(goes_after_s, abs=1)
+
+
+def vain(core: Core) -> float:
+    """Let the kubelet start a Pod, and wait until it is to be made anew; return how long it had."""
+    pod = set_pod(0, uid=f"uid-{core.now:g}")
+    core.see(pod)
+    had_s = remade_after_s(core, core.now - OLD_S)
+    core.see(replace(pod, terminating=True), deleted("slurmd_pods", pod))
+    return had_s
+
+
+def test_a_slurmd_that_never_registers_is_made_anew_ever_more_rarely_N3() -> None:
+    """Such as `sleep 600` as its command, or one node more than MaxNodeCount."""
+    core = Core(node_set(1), node("kcpu-0"))
+    assert [round(vain(core) / 15) for _ in range(7)] == [1, 2, 4, 8, 16, 20, 20]
+
+
+@pytest.mark.parametrize(("stood_s", "had_s"), [(299, 240), (301, 30)], ids=["failed", "stood"])
+def test_a_record_that_stood_for_a_while_ends_the_long_waits_N3(
+    stood_s: float, had_s: float
+) -> None:
+    """Somebody may delete it again and again. The Pod that went without a record counts, too."""
+    core = Core(node_set(1), node("kcpu-0"))
+    for _ in range(3):
+        vain(core)
+    core.see(set_pod(0), record(0))
+    core.wait(stood_s)
+    core.see(deleted("slurm_nodes", record(0)))
+    core.see(deleted("slurmd_pods", set_pod(0)))
+    assert vain(core) == pytest.approx(had_s, abs=2)
+
+
+def test_the_nodeset_says_that_slurmd_does_not_register_and_goes_on_saying_so_N3() -> None:
+    core = Core(node_set(1), node("kcpu-0"))
+    vain(core)
+    assert progressing(core).status == "True", "it may have been a mishap"
+    vain(core)
+    starting = set_pod(0, ready=False)
+    for row in (None, starting, replace(starting, ready=True)):
+        core.see(*([row] if row is not None else []))
+        shown = progressing(core)
+        assert (shown.status, shown.reason) == ("False", "NotRegistered")
+        assert shown.message.startswith("cpu-0: Slurm shows no node of this name. ")
+        assert "2 times in a row, and the next one has 60 s" in shown.message
+        assert shown.message.endswith(LOGS)
+    core.see(set_pod(0), record(0))
+    assert progressing(core).reason == "Complete"
+
+
+@pytest.mark.parametrize(("most", "named"), [(2, True), (3, False)])
+def test_the_nodeset_names_max_node_count_when_it_is_reached_N3(most: int, named: bool) -> None:
+    core = Core(node_set(3), node("kcpu-0"), *members(0, 1), set_pod(2))
+    core.see(NodeLimit(most))
+    for _ in range(62):
+        polled(core)
+    shown = progressing(core)
+    assert shown.message.startswith("cpu-2: ready, but Slurm shows no node of this name. ")
+    why = "Slurm has 2 nodes, and MaxNodeCount in slurm.conf allows 2"
+    assert shown.message.endswith(why if named else LOGS)
+
+
+def progressing(core: Core) -> Condition:
+    shown = status(core)
+    assert shown is not None
+    return next(one for one in shown.conditions if one.type == "Progressing")
 
 
 def test_a_start_of_slurmctld_withdraws_what_the_breaker_held_N3_N5(many_vanished: Core) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.core.model.actions import LOOK_AGAIN_S, GetObject, SetMetadata
+from sunk_sync.core.model.actions import LOOK_AGAIN_S, Drain, GetObject, SetMetadata
 from sunk_sync.core.model.facts import Confirmed, GetResult, Lost
 from sunk_sync.core.model.names import LABEL_BUSY, MANAGER_BUSY
 from sunk_sync.core.model.node_set_actions import (
@@ -13,7 +13,7 @@ from sunk_sync.core.model.node_set_actions import (
     DeletePod,
     SetFinalizer,
 )
-from tests.kit.build import Core, deleted, slurm_node
+from tests.kit.build import Core, deleted, node, slurm_node
 from tests.kit.node_sets import (
     LARGER,
     OTHER_STAMP,
@@ -117,10 +117,10 @@ def test_a_pod_that_has_ended_is_removed_N21() -> None:
     assert not wants(Core(node_set(1), set_pod(0, finished=True, owner="")), ClearPod)
 
 
-def gone(spec: Any, left: Any) -> Core:
+def gone(spec: Any, left: Any, *others: Any) -> Core:
     """The Pod of slot 0 is deleted, and a read by name does not find it."""
     pod = set_pod(0)
-    core = Core(spec, pod, left)
+    core = Core(spec, pod, left, *others)
     core.see(deleted("slurmd_pods", pod))
     core.answer(pod, "no")
     return core
@@ -155,6 +155,31 @@ def test_a_record_goes_when_its_pod_is_gone_for_good_N10_N4_N11(
     core = gone(spec, left)
     expected = [DeleteNode("cpu-0", left.stamp)] if goes else []
     assert forgotten(core, "cpu-0") == expected, why
+
+
+@pytest.mark.parametrize(
+    ("spec", "left", "expected"),
+    [
+        (node_set(0), record(0, "IDLE+DRAIN", **OURS), []),
+        (node_set(1, registration=LARGER), record(0, "IDLE+DRAIN", **OURS), []),
+        (node_set(1), record(0, "IDLE+DRAIN", **OURS), ["k8s: pod terminated"]),
+        (node_set(0), record(0, "IDLE"), ["k8s: pod terminated"]),
+        (node_set(0), record(0, "IDLE+DRAIN", reason="fan broken"), []),
+    ],
+    ids=[
+        "it goes",
+        "it goes before the next Pod",
+        "it stays for the next Pod",
+        "it is not drained",
+        "somebody drained it",
+    ],
+)
+def test_our_drain_of_a_record_that_goes_gets_no_new_reason_N10_S9(
+    spec: Any, left: Any, expected: list[str]
+) -> None:
+    """Slurm would refuse it, because the node is gone by then."""
+    core = gone(spec, left, node("kcpu-0"))
+    assert [want.reason for want in core.wants("cpu-0", Drain)] == expected
 
 
 @pytest.mark.parametrize("found", ["yes", "unknown"])

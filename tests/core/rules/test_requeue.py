@@ -128,6 +128,6 @@ def test_a_try_is_forgotten_with_the_drain_N28() -> None:
     core.see(RequeueTried("cpu-0", core.now, 1))
     core.see(record(0, "MIXED", node_set(1)))
     core.see(RequeueTried("cpu-0", core.now, 1))
-    assert not core.graph.node_sets.requeued
+    assert not core.graph.node_sets.memory.requeued
     core.see(record(0, BUSY, node_set(1), reason=f"k8s: pod pending deletion: {UPDATE}"))
     assert requeues(core)

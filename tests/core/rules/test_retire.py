@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sunk_sync.core.model.actions import SetMetadata
+from sunk_sync.core.model.actions import GetSlurmNode, SetMetadata
 from sunk_sync.core.model.facts import Lost, reference_of
 from sunk_sync.core.model.names import DRAINED, MANAGER_RETIRE
 from tests.kit.build import Core, deleted, node, slurm_node, slurmd_pod
@@ -52,6 +52,34 @@ def test_only_a_read_after_the_drain_counts_S6() -> None:
     assert retired(core) == [((DRAINED, "true"),)]
     core.see(slurm_node("n1", "ALLOCATED+DRAIN", reason=OURS))
     assert not retired(core)
+
+
+@pytest.mark.parametrize(
+    ("fields", "state", "assumed", "looks"),
+    [
+        (PENDING, "IDLE+DRAIN", True, True),
+        (PENDING, "IDLE+DRAIN", False, False),
+        (PENDING, "MIXED+DRAIN", True, False),
+        (PENDING, "IDLE", True, False),
+        ({"cordon": "true"}, "IDLE+DRAIN", True, False),
+    ],
+    ids=[
+        "drained for the deletion",
+        "read since",
+        "jobs ran before the drain",
+        "not drained",
+        "drained for another cause",
+    ],
+)
+def test_after_the_drain_for_a_deletion_the_node_is_read_once_at_once_S6(
+    fields: dict[str, Any], state: str, assumed: bool, looks: bool
+) -> None:
+    """The next listing may be a second away."""
+    core = Core(slurmd_pod(**fields), slurm_node("n1", state, reason=OURS, assumed=assumed))
+    first = core.wants("n1", GetSlurmNode)
+    assert [want.slurm_node for want in first] == ["n1"] * looks
+    core.wait(60.0)
+    assert core.wants("n1", GetSlurmNode) == first, "one drain, one read"
 
 
 def test_the_annotation_goes_while_slurm_cannot_be_read_S6() -> None:

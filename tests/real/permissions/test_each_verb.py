@@ -28,7 +28,7 @@ from tests.real.testbed.bed import SLURM_DEFAULT
 from tests.real.testbed.cache import KUBE_DEFAULT
 from tests.real.workloads import CONF, PARTITIONS
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.night("each permission in turn: five minutes")]
 
 SLURMDS = 4
 ROWS = [

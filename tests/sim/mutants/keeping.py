@@ -13,6 +13,8 @@ VIEW, INDEX = "core/views/node_set.py", "core/node_sets/index.py"
 PUSH, RECORDS = "kube/write/node_sets.py", "slurm/write/records.py"
 PRECONDITION = "slurm/write/precondition.py"
 EXCLUSION = "controller/mutual_exclusion.py"
+TALLY, TELL = "core/rules/node_set/tally.py", "core/rules/node_set/tell.py"
+DRAIN, RETIRE = "core/rules/host/drain.py", "core/rules/host/retire.py"
 REQUEUE, REQUEUE_PUSH = "core/rules/host/requeue.py", "slurm/write/requeue.py"
 
 
@@ -51,16 +53,52 @@ MUTANTS = (
     ),
     _mutant(
         "busy Pods go before idle ones", CONDEMN,
-        "        is_slot_busy(slot),\n        -slot.ordinal,",
-        "        not is_slot_busy(slot),\n        -slot.ordinal,",
+        "        busy,\n        slot.ends_s if busy else 0,",
+        "        not busy,\n        slot.ends_s if busy else 0,",
         "Three idle nodes stayed, and the one with the long job was drained.",
     ),
     _mutant(
         "Pods that never came up do not count", CONDEMN,
-        "    left = budget - view.desired + sum("
+        "    left = budget - desired + sum("
         "is_available(one, spec, now=now) for one in kept)",
         "    left = budget",
         "A wrong image was rolled out to all nodes, one after the other.",
+    ),
+    _mutant(
+        "a busy Pod stays before another is drained in its place", CONDEMN,
+        "    return is_slot_drained(slot) or not is_registered(slot)",
+        "    return True",
+        "A job started on the other node, and then both had jobs and none could go.",
+    ),
+    _mutant(
+        "Pods are condemned and taken back for ever", CONDEMN,
+        "    if slot.spared or is_slot_busy(slot)",
+        "    if is_slot_busy(slot)",
+        "On a busy cluster two nodes were drained and undrained in turns.",
+    ),
+    _mutant(
+        "the order of busy Pods is not asked for", CONDEMN,
+        "    if not moving or len(goes) < 2 or now < view.ends_read_s + ENDS_KNOWN_S:",
+        "    if True:",
+        "A scale-in waited ten hours for a job, and the one beside it ended in a minute.",
+    ),
+    _mutant(
+        "nodes that a person drained eat the budget", CONDEMN,
+        "    desired = view.desired - aside - held",
+        "    desired = view.desired",
+        "Two of eight nodes were drained by people, and no node was updated.",
+    ),
+    _mutant(
+        "a slurmd that never registers is made anew all the time", "core/views/unregistered.py",
+        "    doubled_s: float = PATIENCE_S * 2 ** min(count, 16)",
+        "    doubled_s: float = PATIENCE_S",
+        "MaxNodeCount was reached: one Pod came and went every 16 s for a week.",
+    ),
+    _mutant(
+        "numbered Pods go to silent Nodes", "core/translate/slurmd_pod.py",
+        'Toleration("node.kubernetes.io/not-ready", "Exists", effect="NoExecute")',
+        'Toleration("node.kubernetes.io/not-ready", "Exists")',
+        "Three Pods landed on three silent Nodes beside 26 free ones.",
     ),
     _mutant(
         "a Pod goes with its job", PART,
@@ -95,7 +133,7 @@ MUTANTS = (
     ),
     _mutant(
         "a Pod is made beside a record of another shape", POPULATE,
-        "    if record.stamp.shape != view.plan.stamp.shape:",
+        "    if is_older(record, view.plan):",
         "    if False:",
         "slurmd came back with more memory, and Slurm kept the old number.",
     ),
@@ -107,8 +145,8 @@ MUTANTS = (
     ),
     _mutant(
         "a lost record is noticed at once", ENROL,
-        "    due_s = first_s + AGREED_S\n    if now < due_s:",
-        "    due_s = 0.0\n    if now < due_s:",
+        "    due_s = host.pod_since_s + patience_s(host.unregistered)\n",
+        "    due_s = 0.0\n",
         "Each new Pod was deleted before its slurmd had registered.",
     ),
     _mutant(
@@ -157,5 +195,36 @@ MUTANTS = (
         "    return in_maintenance(record.state)",
         '    return in_maintenance(record.state) or "RESERVED" in record.state',
         "The update began in the afternoon, although the window was at night.",
+    ),
+    _mutant(
+        "a node that a person drained is available", VIEW,
+        "record is not None and not takes_no_job(record.state)", "record is not None",
+        "A person drained a node, and the NodeSet counted it as available.",
+    ),
+    _mutant(
+        "a name that Slurm gave away is not said", TALLY,
+        "[one.name for one in view.vacancies if is_foreign(one.record, view.plan)]", "[]",
+        "A static node had the name of a slot. The NodeSet waited for ever, and said in sync.",
+    ),
+    _mutant(
+        "a record that goes gets a new reason", DRAIN,
+        "drained and (goes or slurm_node.reason == reason)",
+        "drained and slurm_node.reason == reason",
+        "One of ten deletions of records logged a refused drain.",
+    ),
+    _mutant(
+        "a drain meets the deletion of its record", EXCLUSION,
+        "slot.after = (record,) if record is not None else ()", "slot.after = ()",
+        "Slurm refused the drain of a node that was gone by then.",
+    ),
+    _mutant(
+        "an idle Pod waits for the next listing", RETIRE,
+        "        return _look(host)", "        return QUIET",
+        "Idle scale-ins took the interval between two listings of Slurm nodes.",
+    ),
+    _mutant(
+        "an update has no end", TELL,
+        "view.story.updated_to == revision or ", "",
+        "`kubectl describe` showed updates that began, and seldom one that ended.",
     ),
 )  # fmt: skip

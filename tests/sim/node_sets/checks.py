@@ -272,9 +272,22 @@ class NodeSetChecks:
             self._past.is_recent(max(one.left_s, one.remade_s)) or self._past.is_in_doubt(one)
             for one in slots
         )
-        if len(stay) + lately < fewest:
+        busy_s = self._past.slots[name_of(pod)].busy_s
+        is_free = not self._is_at_work(pod) or self._past.is_recent(busy_s)
+        traded = sum(map(self._may_be_traded, pods)) if is_free else 0
+        if len(stay) + lately + traded < fewest:
             self._break("too few", f"Pod {name_of(pod)} goes, {len(stay)} of {fewest} stay")
         self._check_order(pod, pods, fewest=fewest)
+
+    def _may_be_traded(self, pod: Object) -> bool:
+        """Whether it goes until an idle one is drained in its place."""
+        idle_s = self._past.slots[name_of(pod)].idle_s
+        lately = self._is_at_work(pod) or self._past.is_recent(idle_s)
+        return truth.condemned_for(pod) == "scale-in" and lately
+
+    def _is_at_work(self, pod: Object) -> bool:
+        record = self._worlds.slurm.nodes.get(name_of(pod))
+        return record is not None and truth.is_at_work(record)
 
     def _check_order(self, pod: Object, pods: list[Object], *, fewest: int) -> None:
         """N6: a busy one goes only if all others must go too, in whatever order."""

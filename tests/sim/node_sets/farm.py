@@ -101,7 +101,8 @@ class Farm:
             return
         kube = self._worlds.kube
         taken = {one["spec"].get("nodeName") for one in kube.pods(NAMESPACE)}
-        free = [name for name in sorted(map(name_of, kube.nodes())) if name not in taken]
+        nodes = sorted(name_of(node) for node in kube.nodes() if _serves(node))
+        free = [name for name in nodes if name not in taken]
         if not free:
             return
         name = self._rng.choice(free) if self._rng else free[0]
@@ -182,6 +183,11 @@ class Farm:
 
     def _patch(self, kind: Kind, name: str, metadata: Object) -> None:
         self._act(lambda: patch(self._worlds, kind, name, {"metadata": metadata}))
+
+
+def _serves(node: Object) -> bool:
+    """Whether kube-scheduler places new Pods there: the Node is ready, and not cordoned."""
+    return words.is_ready(node) and not node["spec"].get("unschedulable")
 
 
 def _runs(pod: Object) -> bool:

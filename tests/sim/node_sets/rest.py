@@ -140,7 +140,7 @@ def _status(worlds: Worlds, node_set: Object, pods: list[Object]) -> Iterator[st
         "replicas": len(pods),
         "ready": sum(map(words.is_ready, pods)),
         "registered": sum(map(truth.is_useful, pods, records)),
-        "available": sum(map(truth.is_available, pods, records)),
+        "available": sum(map(truth.jobs_can_use, pods, records)),
         "allocated": sum(bool(words.BUSY & set(state_of(one))) for one in known),
         "draining": sum("DRAIN" in one.flags for one in known),
     }

@@ -212,7 +212,7 @@ BROKEN: dict[str, Broken] = {
         [(index, "leaves", _counts_condemned_as_gone)], "replicas rise again", {"too many"},
     ),
     "all go (N6)": (
-        [(SET, "condemn", _condemns_all)], "replicas fall while all are busy", {"too few"},
+        [(SET, "condemn", _condemns_all)], BUSY, {"too few", "order"},
     ),
     "the busy one goes (N6)": (
         [(condemn, "_rank", lambda slot: (slot.ordinal,))], BUSY, {"order"},

@@ -181,6 +181,11 @@ def is_available(pod: Object, record: Node | None) -> bool:
     return not (ours or condemned_for(pod))
 
 
+def jobs_can_use(pod: Object, record: Node | None) -> bool:
+    """Whether it counts as available in the status: a drain of anybody keeps jobs away."""
+    return record is not None and is_available(pod, record) and "DRAIN" not in record.flags
+
+
 def requiring(worlds: Worlds, slurm_node: str) -> list[Job]:
     """Return the waiting jobs that require this Slurm node."""
     return [

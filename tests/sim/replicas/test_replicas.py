@@ -16,7 +16,7 @@ from tests.sim.replicas.run import run_seed, run_workload_seed
 
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
 
-SEEDS = range(int(os.environ.get("SUNK_SYNC_SEEDS", "12")))
+SEEDS = range(int(os.environ.get("SUNK_SYNC_SEEDS", "4")))
 ENOUGH = range(20)
 
 

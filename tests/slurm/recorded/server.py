@@ -61,6 +61,16 @@ def late(seconds: float, then: Answer) -> Answer:
     return answer
 
 
+def after(gate: asyncio.Event, then: Answer) -> Answer:
+    """Answer once the gate is open."""
+
+    async def answer(request: Request, writer: asyncio.StreamWriter) -> None:
+        await gate.wait()
+        await then(request, writer)
+
+    return answer
+
+
 def in_turn(*answers: Answer) -> Answer:
     """Give one answer for each request; the last one stays."""
     rest = list(answers)

@@ -31,7 +31,7 @@ from sunk_sync.core.translate.node_states import (
     is_our_reason,
     sanitise_reason,
 )
-from sunk_sync.core.views.host import Host
+from sunk_sync.core.views.host import Host, record_goes
 
 EXISTS_AGAIN_S = 60.0
 """Seconds between two reads of an object that exists but is in no listing: a selector may be wrong
@@ -88,7 +88,7 @@ def drain(host: Host, configuration: Configuration, now: float) -> Ruling:
         if not opens and not is_our_reason(slurm_node.reason):
             return _no_cause(slurm_node)
         undecided = opens
-    ruling = _rule_state(slurm_node, first, undecided)
+    ruling = _rule_state(slurm_node, first, undecided, goes=record_goes(host))
     if not opens:
         return ruling
     return Ruling(
@@ -110,15 +110,19 @@ def _no_cause(slurm_node: SlurmNode) -> Ruling:
 
 
 def _rule_state(
-    slurm_node: SlurmNode, first: tuple[Cause, Stands] | None, undecided: list[Open]
+    slurm_node: SlurmNode,
+    first: tuple[Cause, Stands] | None,
+    undecided: list[Open],
+    *,
+    goes: bool,
 ) -> Ruling:
-    """`undecided`: causes that rank before the first one that exists."""
+    """`undecided`: causes that rank before the first one that exists. `goes`: its record does."""
     name, reason = slurm_node.name, slurm_node.reason
     if is_frozen(slurm_node.state):
         flags = "+".join(sorted(slurm_node.state))
         return Ruling(because=f"left alone: Slurm node is {flags}")
     if first is not None:
-        return _with_cause(slurm_node, *first, undecided)
+        return _with_cause(slurm_node, *first, undecided, goes=goes)
     waiting = "; ".join(one.words for one in undecided)
     if not is_our_reason(reason):
         return Ruling(because=f"waiting: {waiting}")
@@ -133,16 +137,19 @@ def _rule_state(
 
 
 def _with_cause(
-    slurm_node: SlurmNode, cause: Cause, stands: Stands, undecided: list[Open]
+    slurm_node: SlurmNode, cause: Cause, stands: Stands, undecided: list[Open], *, goes: bool
 ) -> Ruling:
-    """A drain of sunk-sync keeps its reason while a cause that ranks higher is unknown (S9)."""
+    """A drain of sunk-sync keeps its reason while a cause that ranks higher is unknown (S9).
+
+    It keeps it, too, if the record is about to be deleted: a new one would often come too late.
+    """
     if is_foreign_drain(slurm_node):
         whose = slurm_node.reason or "no reason"
         return Ruling(because=f"left alone: drained in Slurm ({whose}), though {stands.words}")
     because = f"drained: {stands.words}"
     reason = sanitise_reason(f"{cause.reason}: {stands.why}" if stands.why else cause.reason)
     drained = is_drained(slurm_node.state)
-    if drained and slurm_node.reason == reason:
+    if drained and (goes or slurm_node.reason == reason):
         return Ruling(because=because)
     if drained and undecided:
         waiting = "; ".join(one.words for one in undecided)

@@ -1,7 +1,8 @@
 """Make a Pod of a NodeSet anew whose record vanished from Slurm (N3).
 
 slurmd registers once. If slurmctld loses the record, or somebody deletes it, slurmd lives on and
-never comes back, and its Pod stays ready.
+never comes back, and its Pod stays ready. A slurmd that never registers looks the same, so each Pod
+of a name gets twice the time of the one before it.
 """
 
 from sunk_sync.core.model.actions import RecordEvent
@@ -11,11 +12,8 @@ from sunk_sync.core.model.node_set_actions import RemakePod
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.views.host import Host
 from sunk_sync.core.views.node_set import cause_of
+from sunk_sync.core.views.unregistered import patience_s
 
-GRACE_S = 10.0
-"""A ready Pod has so long to register."""
-AGREED_S = 5.0
-"""The second listing without the record begins so long after the grace."""
 FIRST_MINUTE_S = 60.0
 """So long after its start slurmctld may show too few nodes: it may have started without its state,
 and a person is about to give that back."""
@@ -33,8 +31,7 @@ def enrol(host: Host, _: object, now: float) -> Ruling:
         return QUIET
     if host.blind or host.residents.all:
         return QUIET
-    first_s = host.pod_since_s + GRACE_S
-    due_s = first_s + AGREED_S
+    due_s = host.pod_since_s + patience_s(host.unregistered)
     if now < due_s:
         return Ruling(look_again_s=due_s)
     if why_not := _why_not_yet(host, due_s):

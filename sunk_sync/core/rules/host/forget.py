@@ -6,7 +6,7 @@ from sunk_sync.core.model.node_set import Stamp
 from sunk_sync.core.model.node_set_actions import DeleteNode
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.node_states import is_busy, is_foreign_drain
-from sunk_sync.core.views.host import Home, Host
+from sunk_sync.core.views.host import Home, Host, record_goes
 
 DYNAMIC = "DYNAMIC_NORM"
 
@@ -18,9 +18,9 @@ def forget(host: Host, _: object, now: float) -> Ruling:
     no Pod is to come: the reason would be lost with it.
     """
     record, home = host.slurm_node, host.home
-    if record is None or record.stamp is None or home is None or not _may_go(host, record):
+    if record is None or record.stamp is None or home is None or not record_goes(host):
         return QUIET
-    if home.vacant and record.stamp == home.stamp:
+    if not _may_go(host, record):
         return QUIET
     if home.vacant and is_foreign_drain(record):
         return Ruling(
@@ -34,10 +34,8 @@ def forget(host: Host, _: object, now: float) -> Ruling:
 
 
 def _may_go(host: Host, record: SlurmNode) -> bool:
-    """Whether no Pod is listed and no job is left."""
-    if host.pod is not None or host.traces.finished is not None or not host.kube_listed:
-        return False
-    if host.blind or record.assumed:
+    """Whether all Pods are listed, and no job is left."""
+    if not host.kube_listed or host.blind or record.assumed:
         return False
     return DYNAMIC in record.state and not is_busy(record.state)
 

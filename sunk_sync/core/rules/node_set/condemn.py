@@ -1,7 +1,7 @@
 """Choose the Pods that must go, and mark them with the annotation pending-deletion (N6, N9, N12).
 
-The annotation is the only memory: it drains the Slurm node (S6), and the rule `part` deletes the
-Pod once it is drained. Who is condemned stays so, unless the reason is gone.
+The annotation drains the Slurm node (S6), and the rule `part` deletes the Pod once it is drained.
+Who is condemned stays so, unless the reason is gone, or in a scale-in an idle Pod can go instead.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import reference_of
 from sunk_sync.core.model.node_set import Cause, NodeSet, UpdateStrategy
-from sunk_sync.core.model.node_set_actions import Condemn
+from sunk_sync.core.model.node_set_actions import Condemn, GetJobEnds
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.node_states import in_maintenance
 from sunk_sync.core.views.node_set import (
@@ -18,14 +18,21 @@ from sunk_sync.core.views.node_set import (
     cause_of,
     condemnation,
     is_available,
+    is_held_by_drain,
     is_registered,
+    is_set_aside,
     is_slot_busy,
     is_slot_drained,
     next_available_s,
+    waits_for_lift,
 )
+
+ENDS_KNOWN_S = 60.0
+"""What is known of the ends of jobs serves for so long. Each look lists all jobs of Slurm."""
 
 Causes = dict[str, Cause | None]
 """Name of the slot → why its Pod must go; None: it stays."""
+Wants = tuple[Condemn | GetJobEnds, ...]
 
 
 def condemn(view: NodeSetView, _: Configuration, now: float) -> Ruling:
@@ -37,11 +44,36 @@ def condemn(view: NodeSetView, _: Configuration, now: float) -> Ruling:
         return QUIET
     slots = [slot for slot in view.slots if not slot.pod.terminating]
     wanted = _wanted(view, slots, now)
-    wants = tuple(_changes(view.spec, slots, wanted))
+    look = _look(view, slots, wanted, now)
+    wants: Wants = (*_changes(view.spec, slots, wanted), *look)
     again_s = next_available_s(view, now) if set(wanted.values()) & {"update"} or wants else None
     if not wants:
         return Ruling(look_again_s=again_s) if again_s is not None else QUIET
     return Ruling(wants, _because(view.spec, wants), again_s)
+
+
+def _look(
+    view: NodeSetView, slots: Sequence[Slot], wanted: Causes, now: float
+) -> tuple[GetJobEnds, ...]:
+    """Ask when jobs end, if some busy Pods go and others stay. Before the answer nothing changes.
+
+    An answer counts also if Slurm did not tell: then the order is that of idle Pods.
+    """
+    busy = [slot for slot in slots if is_slot_busy(slot) and _has_choice(slot, wanted)]
+    moving = [slot for slot in busy if wanted[slot.name] != cause_of(slot.pod)]
+    goes = {wanted[slot.name] is not None for slot in busy}
+    if not moving or len(goes) < 2 or now < view.ends_read_s + ENDS_KNOWN_S:
+        return ()
+    for slot in moving:
+        wanted[slot.name] = cause_of(slot.pod)
+    names = sorted(slot.pod.slurm_node for slot in slots if is_slot_busy(slot))
+    return (GetJobEnds(view.spec.key, tuple(names)),)
+
+
+def _has_choice(slot: Slot, wanted: Causes) -> bool:
+    """Whether another Pod could go in its place."""
+    cause = wanted[slot.name] or cause_of(slot.pod)
+    return cause in (None, "scale-in", "update")
 
 
 def _wanted(view: NodeSetView, slots: Sequence[Slot], now: float) -> Causes:
@@ -70,28 +102,66 @@ def _is_leaving(slot: Slot) -> bool:
 def _surplus(slots: Sequence[Slot], *, desired: int) -> list[str]:
     """Return the names of Pods beyond the desired number: those condemned already, then by rank.
 
-    If fewer must go than are condemned, those stay that have lost least.
+    If fewer must go than are condemned, those stay that have lost least. A busy one that is
+    condemned stays once an idle one is drained in its place. Until then both are condemned: a job
+    may start on the other one before its DRAIN.
     """
     number = len(slots) - desired
     if number <= 0:
         return []
-    condemned = [slot for slot in slots if cause_of(slot.pod) == "scale-in"]
-    others = [slot for slot in slots if cause_of(slot.pod) != "scale-in"]
-    condemned.sort(key=lambda slot: (not is_slot_drained(slot), _rank(slot)))
-    others.sort(key=_rank)
-    return [slot.name for slot in (*condemned, *others)[:number]]
+    condemned = sorted((one for one in slots if cause_of(one.pod) == "scale-in"), key=_rank)
+    others = sorted((one for one in slots if cause_of(one.pod) != "scale-in"), key=_rank)
+    sure = [slot for slot in condemned if _is_sure(slot)][:number]
+    left = number - len(sure)
+    idle = [slot for slot in condemned if not _is_sure(slot) and not is_slot_busy(slot)][:left]
+    busy = [slot for slot in condemned if is_slot_busy(slot)][:left]
+    more = max(left - len(idle) - len(busy), 0)
+    added = others[:more] if more else _in_their_place(busy, others)[: left - len(idle)]
+    return [slot.name for slot in (*sure, *idle, *busy, *added)]
+
+
+def _is_sure(slot: Slot) -> bool:
+    """Whether no job can start on its node any more: a read after the drain shows it idle."""
+    record = slot.slurm_node
+    if is_slot_busy(slot) or (record is not None and record.assumed):
+        return False
+    return is_slot_drained(slot) or not is_registered(slot)
+
+
+def _in_their_place(busy: Sequence[Slot], others: Sequence[Slot]) -> Sequence[Slot]:
+    """Return idle Pods that can go instead of these, which are sorted; at most as many.
+
+    One that was condemned and stayed is not tried again before the NodeSet changes. So a scale-in
+    takes back at most as many condemnations as it has Pods.
+    """
+    if not busy:
+        return ()
+    cost = busy[-1].pod.deletion_cost
+    return [one for one in others if _is_free(one) and one.pod.deletion_cost <= cost][: len(busy)]
+
+
+def _is_free(slot: Slot) -> bool:
+    """Whether nobody needs the Pod: it is idle, or on no Node."""
+    pod, record = slot.pod, slot.slurm_node
+    if slot.spared or is_slot_busy(slot) or (record is not None and record.assumed):
+        return False
+    ours = pod.pending_deletion is None or cause_of(pod) is not None
+    return ours and (is_registered(slot) or not pod.node_name)
 
 
 def _rank(slot: Slot) -> tuple[object, ...]:
     """Sort slots by what their end costs, the cheapest first (N6)."""
     pod, record = slot.pod, slot.slurm_node
+    busy = is_slot_busy(slot)
     return (
         bool(pod.node_name),
         pod.ready and not pod.finished,
         is_registered(slot),
+        pod.deletion_cost,
         cause_of(pod) is None,
         not (record is not None and "DRAIN" in record.state),
-        is_slot_busy(slot),
+        busy,
+        slot.ends_s if busy else 0,
         -slot.ordinal,
         slot.name,
     )
@@ -104,23 +174,33 @@ def _replaced(view: NodeSetView, slots: Sequence[Slot], now: float, *, may_begin
     that, one that is condemned for an update could become one of them, while another of them is
     being condemned: then none would be left. A condemned Pod counts as unavailable from the
     start. One that is of no use costs nothing. One that was to go in a scale-in and stays after all
-    is not one of those that the budget was spent on.
+    is not one of those that the budget was spent on. Nodes that somebody else drained come last,
+    and are neither desired nor available here: the update does not make them unavailable.
     """
     spec = view.spec
     outdated = [slot for slot in slots if _reason(spec, slot) is not None]
     if not outdated:
         return {}
-    kept = [one for one in slots if cause_of(one.pod) is None]
+    aside = sum(is_set_aside(one) for one in slots)
+    held = sum(is_held_by_drain(one, view.plan) for one in view.vacancies)
+    kept = [one for one in slots if cause_of(one.pod) is None and not is_set_aside(one)]
     budget = unavailable_max(spec.strategy, desired=view.desired)
-    left = budget - view.desired + sum(is_available(one, spec, now=now) for one in kept)
+    desired = view.desired - aside - held
+    left = budget - desired + sum(is_available(one, spec, now=now) for one in kept)
     causes: Causes = {}
-    for slot in sorted(outdated, key=lambda slot: (cause_of(slot.pod) is None, *_rank(slot))):
+    for slot in sorted(outdated, key=_rank_in_update):
+        if waits_for_lift(slot, view.plan) and not _is_replaced(slot):
+            continue
         if not _is_replaced(slot) and _costs(slot) and not _is_in_window(spec, slot):
             if left <= 0 or not may_begin:
                 continue
             left -= is_available(slot, spec, now=now)
         causes[slot.name] = _reason(spec, slot)
     return causes
+
+
+def _rank_in_update(slot: Slot) -> tuple[object, ...]:
+    return (cause_of(slot.pod) is None, is_set_aside(slot), *_rank(slot))
 
 
 def _is_replaced(slot: Slot) -> bool:
@@ -168,9 +248,11 @@ def _changes(spec: NodeSet, slots: Sequence[Slot], wanted: Causes) -> Iterator[C
         yield Condemn(reference_of(pod), text)
 
 
-def _because(spec: NodeSet, wants: Sequence[Condemn]) -> str:
-    ends = [one for one in wants if one.why]
-    released = len(wants) - len(ends)
-    texts = [f"{len(ends)} Pods must go: {ends[0].why}"] if ends else []
+def _because(spec: NodeSet, wants: Wants) -> str:
+    changes = [one for one in wants if isinstance(one, Condemn)]
+    ends = [one for one in changes if one.why]
+    released = len(changes) - len(ends)
+    texts = ["asking when the jobs on its nodes end"] if len(changes) < len(wants) else []
+    texts += [f"{len(ends)} Pods must go: {ends[0].why}"] if ends else []
     texts += [f"{released} Pods stay after all"] if released else []
     return f"{spec.path}: {'; '.join(texts)}"

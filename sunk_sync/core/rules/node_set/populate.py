@@ -4,7 +4,7 @@ from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import reference_of
 from sunk_sync.core.model.node_set_actions import CreatePod
 from sunk_sync.core.model.verdict import QUIET, Ruling
-from sunk_sync.core.views.node_set import NodeSetView, Vacancy
+from sunk_sync.core.views.node_set import NodeSetView, Vacancy, is_foreign, is_older
 
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 300.0
@@ -56,10 +56,8 @@ def _why_not(vacancy: Vacancy, view: NodeSetView) -> str:
     if vacancy.taken:
         return f"{vacancy.taken} has its name"
     record = vacancy.record
-    if record is None:
-        return ""
-    if record.stamp is None or record.stamp.node_set != view.plan.stamp.node_set:
+    if is_foreign(record, view.plan):
         return "Slurm has another node of this name"
-    if record.stamp.shape != view.plan.stamp.shape:
+    if is_older(record, view.plan):
         return "its older record in Slurm must go first"
     return ""
