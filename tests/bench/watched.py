@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from sunk_sync.controller.history import KEPT, KEYS_MAX, History
 from sunk_sync.core.model.actions import Drain
-from sunk_sync.core.model.keys import host_key
+from sunk_sync.core.model.keys import Key, host_key
 from sunk_sync.core.model.outcomes import Done
 from tests.bench.event import event
 from tests.bench.figures import Figure
@@ -56,7 +56,7 @@ def _history() -> Iterator[Figure]:
     yield Figure(f"history: memory of {KEYS_MAX:,} keys", held / 2**20, "MiB")
 
 
-def _fill(history: History, keys: list[tuple[str, str]], outcomes: list[Done]) -> None:
+def _fill(history: History, keys: list[Key], outcomes: list[Done]) -> None:
     for turn in range(KEPT):
         because = f"k8s: node cordoned {turn}"
         for key, outcome in zip(keys, outcomes, strict=True):

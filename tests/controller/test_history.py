@@ -3,11 +3,12 @@
 from sunk_sync.controller.history import KEPT, KEYS_MAX, History
 from sunk_sync.core.model.actions import Drain
 from sunk_sync.core.model.facts import Reference
+from sunk_sync.core.model.keys import host_key
 from sunk_sync.core.model.lock_actions import GetNodePods
 from sunk_sync.core.model.outcomes import Done
 from sunk_sync.core.model.verdict import Kept
 
-KEY = ("host", "n1")
+KEY = host_key("n1")
 DRAIN = Drain("n1", "k8s: node cordoned")
 
 

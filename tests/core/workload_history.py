@@ -18,7 +18,7 @@ from sunk_sync.core.model.facts import (
     SlurmNode,
 )
 from sunk_sync.core.model.outcomes import Outcome, Unsure
-from sunk_sync.core.model.pod_spec import Gang, Offer, PodSpec
+from sunk_sync.core.model.pod_spec import Gang, GangKind, Offer, PodSpec
 from sunk_sync.core.model.user_policy import Rules, UserPolicy
 from sunk_sync.core.model.verdict import Decision
 from tests.core.checks import ReadSet
@@ -150,7 +150,9 @@ class WorkloadHistory(History):
         rng = self.rng
         gang = None
         if name in MEMBERS:
-            kind = "group" if self.world.gang_sizes or rng.random() < 0.3 else "annotation"
+            kind: GangKind = (
+                "group" if self.world.gang_sizes or rng.random() < 0.3 else "annotation"
+            )
             if kind == "group":
                 self.world.gang_sizes["g"] = 2
             gang = Gang(kind, "g", 0 if kind == "group" else 2)

@@ -19,7 +19,7 @@ from sunk_sync.core.model.actions import (
 )
 from sunk_sync.core.model.facts import Reference
 from sunk_sync.core.model.job_description import JobDescription
-from sunk_sync.core.model.keys import host_key
+from sunk_sync.core.model.keys import Key, host_key
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.model.traits import Target
 from sunk_sync.slurm.write.jobs import JobPush
@@ -95,10 +95,10 @@ class Bench:
     async def report(self, reports: Sequence[WriteReport]) -> None:
         self.reports += reports
 
-    def want(self, *wants: Action, key: tuple[str, str] = KEY) -> None:
+    def want(self, *wants: Action, key: Key = KEY) -> None:
         self.outbox.want(key, wants, because="for a test")
 
-    async def want_for(self, seconds: float, *wants: Action, key: tuple[str, str] = KEY) -> None:
+    async def want_for(self, seconds: float, *wants: Action, key: Key = KEY) -> None:
         """Want these writes, and let time pass."""
         self.want(*wants, key=key)
         await asyncio.sleep(seconds)

@@ -117,7 +117,7 @@ def test_a_line_names_its_object(
         (act.GetSlurmNode("n1", 0.0), {"slurm_node": "n1"}),
         (GetJobEnds("slurm/cpu", ("n1",)), {"nodeset": "slurm/cpu"}),
         (act.GetJob("7", 0.0), {"job_id": "7"}),
-        (act.GetGang("Job", "slurm", "g", 0.0), {"job": "slurm/g"}),
+        (act.GetGang("job", "slurm", "g", 0.0), {"job": "slurm/g"}),
         (GetNodePods(NODE, "u1", "slurm", 0.0), {"node": "n1"}),
         (GetProvisioning(CLAIM, 0.0), {"persistentvolumeclaim": "slurm/c"}),
         (act.Relist("nodes", 0.0), {"source": "nodes"}),

@@ -301,8 +301,8 @@ def test_a_missing_object_is_read_again_later_S7_S8_S20(row: Node | SlurmdPod, f
     """403 and an object that exists are no evidence that it is gone."""
     core = core_of()
     core.see(deleted(source_of(row), row))
-    kind, namespace = ("Node", "") if isinstance(row, Node) else ("Pod", "slurm")
-    look = GetObject(kind, namespace, row.name, 0.0)
+    of_node = isinstance(row, Node)
+    look = GetObject("Node" if of_node else "Pod", "" if of_node else "slurm", row.name, 0.0)
     assert core.wants("n1", GetObject) == [look]
     asked_s = core.now
     core.answer(row, found)

@@ -16,7 +16,7 @@ from sunk_sync.core.model.actions import (
 )
 from sunk_sync.core.model.facts import Attempt, BindRefused, GangSize, Job, News, Node, Pod, Row
 from sunk_sync.core.model.job_identity import workload_id
-from sunk_sync.core.model.pod_spec import Gang
+from sunk_sync.core.model.pod_spec import Gang, GangKind
 from tests.kit.build import (
     POD,
     SMALL,
@@ -151,7 +151,7 @@ def test_all_members_end_with_their_job_G3() -> None:
 
 
 @pytest.mark.parametrize("kind", ["annotation", "group"])
-def test_a_deleted_member_ends_the_others_also_when_their_job_is_lost_G3(kind: str) -> None:
+def test_a_deleted_member_ends_the_others_also_when_their_job_is_lost_G3(kind: GangKind) -> None:
     """Simulator, seed 71159: half a gang lived on. A complete gang is kept (P30)."""
     gang = Gang(kind, "g", size=2 if kind == "annotation" else 0)
     a, b = (replace(one, gang=gang) for one in (bound(A, "kn1"), bound(B, "kn2")))

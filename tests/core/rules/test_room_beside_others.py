@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import Bind, CancelJob
 from sunk_sync.core.model.facts import OTHER_PODS, Pod, Row, SlurmdPod, Taken
+from sunk_sync.core.model.keys import workload_key
 from sunk_sync.core.model.pod_spec import PodSpec
 from sunk_sync.core.translate.node_fit import SPECS_KEPT
 from tests.kit.build import (
@@ -158,7 +159,7 @@ def test_a_pod_that_fits_nowhere_is_decided_again_when_others_leave_P28() -> Non
 def test_nothing_is_written_for_a_pod_before_all_pods_were_listed_P28() -> None:
     """Until then a full Node looks empty."""
     core = two_hosts(WANTED, watch_all_pods=True)
-    key = ("workload", next(iter(core.graph.workloads.index.pods)))
+    key = workload_key(next(iter(core.graph.workloads.index.pods)))
     (kept,) = core.reconciler.standing[key].kept
     assert kept.why == "not listed yet: other_pods"
 
