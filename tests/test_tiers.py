@@ -22,7 +22,6 @@ _rows_in = re.compile(r"(?<![A-Za-z0-9])([SMFNTPGLW]\d+[ab]?)(?=_|$)").findall
         ("sunk_sync/core/decide.py", ()),
         ("deploy/helm/sunk-sync/values.yaml", ("tests/chart/", "tests/real/permissions/")),
         ("requirements-dev.lock", ("tests/test_locks",)),
-        ("tests/real/test_lock.py", ("tests/real/test_lock.py",)),
     ],
 )
 def test_a_change_runs_the_night_tests_of_the_files_that_depend_on_it(
