@@ -291,6 +291,8 @@ class NodeSetIndex:
                 self.controller = answer
                 return set(map(host_key, self.registrations.missing))
             case NodeLimit():
+                if answer.nodes_max == self.nodes_max:
+                    return set()
                 self.nodes_max = answer.nodes_max
                 return {*map(node_set_key, self.node_sets.entries)}
             case RequeueTried():

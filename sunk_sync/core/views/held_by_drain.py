@@ -9,7 +9,7 @@ from sunk_sync.core.views.node_set import NodeSetView, Slot, is_held_by_drain, w
 def held_by_drain(view: NodeSetView) -> Sequence[tuple[str, str]]:
     """Return the names, and who drained them and why; empty while other Pods can be updated."""
     waiting = [slot for slot in view.slots if waits_for_lift(slot, view.plan)]
-    if any(_is_outdated(view, slot) for slot in view.slots if slot not in waiting):
+    if any(_is_outdated(view, slot) for slot in view.slots if not waits_for_lift(slot, view.plan)):
         return []
     if view.spec.strategy.type == "OnDelete":
         waiting = [slot for slot in waiting if slot.stale]
