@@ -262,7 +262,8 @@ def test_a_task_of_an_array_is_named_by_array_and_task_L7(bed: Bed) -> None:
     job = bed.submit(array="0-1")
     for task in (f"{job}_0", f"{job}_1"):
         bed.server.let_go(task)
-    bed.until(lambda: "RUNNING" in bed.state(job), "the array runs")
+    running = [["RUNNING"]] * 2
+    bed.until(lambda: bed.field_of_tasks(job, "job_state") == running, "the array runs")
     bed.cancel(job)
     for task in (f"{job}_0", f"{job}_1"):
         bed.server.wait(JobNotice, task, "ended")

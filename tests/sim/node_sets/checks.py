@@ -328,9 +328,12 @@ class NodeSetChecks:
                 self._break("no cause", f"Pod {name} is condemned, though its record fits")
 
     def _check_budget(self, pod: Object, versions: list[Object]) -> None:
-        """N12: with this one gone, at most `maxUnavailable` Pods are unavailable."""
-        node_set = versions[-1]
-        left = [name for name in self._past.named_as(node_set) if self._past.was_available(name)]
+        """N12: with this one gone, at most `maxUnavailable` Pods are unavailable.
+
+        Beside those that are until somebody lifts a drain.
+        """
+        past, names = self._past, self._past.named_as(versions[-1])
+        left = [one for one in names if past.was_available(one) or past.was_held_by_drain(one)]
         least = min(truth.replicas_of(one) - truth.budget_of(one) for one in versions)
         if len(left) < least:
             self._break(

@@ -208,5 +208,14 @@ class Past:
         condemned = pod is not None and truth.condemned_for(pod)
         return not condemned and self.is_recent(self.slots[name].available_s)
 
+    def was_held_by_drain(self, name: str) -> bool:
+        """Whether no Pod of this name can come, or could, until others lift a drain (N11)."""
+        record = self._worlds.slurm.nodes.get(name)
+        if self.pod(name) is not None:
+            return False
+        if self.is_recent(self.touched_s.get(name)):
+            return True
+        return record is not None and truth.is_drained_by_others(record)
+
     def specs_known(self) -> set[str]:
         return {*self._specs, *(one["metadata"]["uid"] for one in truth.node_sets(self._worlds))}

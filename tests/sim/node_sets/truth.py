@@ -177,8 +177,12 @@ def is_available(pod: Object, record: Node | None) -> bool:
     if words.is_terminating(pod) or not is_useful(pod, record):
         return False
     assert record is not None
-    ours = "DRAIN" in record.flags and words.is_our_text(record.reason)
+    ours = "DRAIN" in record.flags and not is_drained_by_others(record)
     return not (ours or condemned_for(pod))
+
+
+def is_drained_by_others(record: Node) -> bool:
+    return "DRAIN" in record.flags and not words.is_our_text(record.reason)
 
 
 def jobs_can_use(pod: Object, record: Node | None) -> bool:
