@@ -165,6 +165,23 @@ def test_no_name_has_a_banned_word() -> None:
     assert not [(path, name) for path, name in found if words_of(name) & BANNED]
 
 
+KINDS = {"kind", "phase", "status", "found", "outcome", "verdict"}
+
+
+def test_no_kind_in_the_core_is_a_bare_string() -> None:
+    """A misspelt word in a comparison must not pass the check of types."""
+    bare = [
+        (short(path), one.name, field.target.id)
+        for path in CORE
+        for one in ast.walk(tree(path))
+        if isinstance(one, ast.ClassDef)
+        for field in one.body
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if field.target.id in KINDS and ast.unparse(field.annotation).partition(" ")[0] == "str"
+    ]
+    assert not bare
+
+
 EMBEDDED = sorted((PACKAGE / "embedded").rglob("*.py"))
 EMBEDDED_MAY_IMPORT = ("sunk_sync.embedded", "sunk_sync.core.translate")
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import Bind, CancelJob, EndPod, RecordEvent, SubmitJob
-from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.condition import Condition, ConditionStatus
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.event_kinds import EventKind
 from sunk_sync.core.model.facts import (
@@ -148,7 +148,7 @@ def marked(name: str = "n1", **fields: Any) -> str:
     return mark_text(Mark(**{**standard, **fields}))
 
 
-def condition(kind: str, status: str = "True", **fields: str) -> Condition:
+def condition(kind: str, status: ConditionStatus = "True", **fields: str) -> Condition:
     """Make a condition of sunk-sync."""
     return Condition(type=kind, status=status, **{"reason": "R", "message": "", **fields})
 

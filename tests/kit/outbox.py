@@ -17,6 +17,7 @@ from sunk_sync.core.model.actions import (
     Undrain,
     target_of,
 )
+from sunk_sync.core.model.condition import ConditionStatus
 from sunk_sync.core.model.facts import Reference
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.keys import Key, host_key
@@ -36,7 +37,7 @@ JOBS = Limits(concurrency=1, batch=10, leisurely=1)
 Answer = Callable[[Action], Outcome]
 
 
-def shown(text: str, status: str = "True", reference: Reference = POD) -> SetConditions:
+def shown(text: str, status: ConditionStatus = "True", reference: Reference = POD) -> SetConditions:
     return SetConditions(reference, (condition("SlurmDrain", status, message=text),))
 
 

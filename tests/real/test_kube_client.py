@@ -24,7 +24,7 @@ from sunk_sync.core.model.actions import (
     SetMetadata,
     Uncordon,
 )
-from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.condition import Condition, ConditionStatus
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.event_kinds import EVENT_CONFLICT
 from sunk_sync.core.model.facts import GetResult, Lost, News, Reference
@@ -142,7 +142,7 @@ def ours_of(server: KubeServer, name: str) -> tuple[set[str], Any]:
     return ours, now.keys() - ours
 
 
-def slurm(kind: str, value: str = "True") -> Condition:
+def slurm(kind: str, value: ConditionStatus = "True") -> Condition:
     return Condition(kind, value, "Slurm", "as Slurm says")
 
 

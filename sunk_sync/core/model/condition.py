@@ -11,7 +11,6 @@ class Condition(Struct, frozen=True, gc=False):
     """One condition of sunk-sync on a Pod or Node, without lastTransitionTime."""
 
     type: str
-    status: str
-    """True, False or Unknown."""
+    status: ConditionStatus
     reason: str
     message: str

@@ -15,7 +15,15 @@ from sunk_sync.core.model.node_lock import LockState, NodePods
 from sunk_sync.core.model.node_set import NodeSet, Stamp
 from sunk_sync.core.model.node_set_answers import NodeSetAnswer
 from sunk_sync.core.model.placeholder import PlaceholderKind
-from sunk_sync.core.model.pod_spec import NO_OFFER, Gang, GangKind, Offer, OtherPod, PodSpec
+from sunk_sync.core.model.pod_spec import (
+    NO_OFFER,
+    Gang,
+    GangKind,
+    Offer,
+    OtherPod,
+    PodPhase,
+    PodSpec,
+)
 from sunk_sync.core.model.restraint import Holding, Paused
 from sunk_sync.core.model.topology_file import TopologyReport
 from sunk_sync.core.model.user_policy import Namespace, UserPolicy
@@ -139,7 +147,7 @@ class Pod(Struct, frozen=True, kw_only=True, gc=False):
     created_s: int = 0
     """creationTimestamp, Unix seconds: only for the order of waiting Pods."""
     node_name: str = ""
-    phase: str = "Pending"
+    phase: PodPhase = "Pending"
     terminating: bool = False
     gated: bool = False
     """The Pod has scheduling gates."""

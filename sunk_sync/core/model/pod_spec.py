@@ -7,6 +7,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+PodPhase = Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"]
+
 
 class Requirement(Struct, frozen=True, gc=False):
     """One line of a node selector term."""

@@ -19,7 +19,7 @@ from sunk_sync.kube.decode.node_offers import is_tainted, offered
 from sunk_sync.kube.decode.pod_specs import tolerations_of
 from sunk_sync.kube.decode.pods import FINISHED
 from sunk_sync.kube.decode.slurmd_requests import requests_of
-from sunk_sync.kube.decode.strings import asked, condition, cut, cut_or_none
+from sunk_sync.kube.decode.strings import asked, condition, condition_status, cut, cut_or_none
 
 DELETION_COST = re.compile(r"0|[1-9][0-9]{0,10}|-[0-9]{1,11}", re.ASCII)
 COST_MAX = 2**31
@@ -86,13 +86,8 @@ def _node_conditions(conditions: Iterable[wire_hosts.WireCondition]) -> ReadyAnd
         if kind in _NODE_CONDITIONS:
             ours.append(one)
         elif kind == "Ready":
-            ready = _status(one.status)
+            ready = condition_status(one.status)
     return (ready, *_ours(ours))
-
-
-def _status(text: str) -> ConditionStatus:
-    """Return one of the three that Kubernetes has; any other text says nothing."""
-    return "True" if text == "True" else "False" if text == "False" else "Unknown"
 
 
 def _pod_conditions(conditions: Iterable[wire_hosts.WireCondition]) -> ReadyAndConditions:
@@ -103,7 +98,7 @@ def _pod_conditions(conditions: Iterable[wire_hosts.WireCondition]) -> ReadyAndC
         if kind.startswith(names.POD_STATE_CONDITION) or kind == names.POD_CONFLICT_CONDITION:
             ours.append(one)
         elif kind == "Ready":
-            ready = _status(one.status)
+            ready = condition_status(one.status)
     return (ready, *_ours(ours))
 
 

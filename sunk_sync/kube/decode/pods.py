@@ -1,15 +1,16 @@
 """Workload Pods and Pods of other schedulers from wire shapes to facts."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from operator import attrgetter
 from sys import intern
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from sunk_sync.core.model import names
 from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.facts import Pod
 from sunk_sync.core.model.job_description import SETTINGS
+from sunk_sync.core.model.pod_spec import PodPhase
 from sunk_sync.core.translate.job_annotations import NODES_BYTES_MAX
 from sunk_sync.kube.decode import wire_pods as shapes
 from sunk_sync.kube.decode.gangs import gang_of
@@ -18,6 +19,7 @@ from sunk_sync.kube.decode.strings import condition, cut
 from sunk_sync.kube.decode.wire_hosts import WireCondition
 
 FINISHED: Final = ("Succeeded", "Failed")
+PHASES: Final[Mapping[str, PodPhase]] = {one: one for one in get_args(PodPhase)}
 LABELS_KEPT: Final = 4096
 ENDS_FOR_GOOD: Final = "Never"
 NOTHING: Final = (b"", b"null")
@@ -32,6 +34,11 @@ _type: Any = attrgetter("type")
 _NONE_GIVEN = _given(_NO_ANNOTATIONS)
 
 
+def _phase(text: str) -> PodPhase:
+    """Return one of the five that Kubernetes has."""
+    return PHASES.get(text, "Unknown")
+
+
 def pod_row(wire: shapes.WirePod) -> Pod:
     """Decode a workload Pod. Raise one of BAD_BYTES if a part is invalid."""
     meta, spec, status = wire.metadata, wire.spec, wire.status
@@ -43,7 +50,7 @@ def pod_row(wire: shapes.WirePod) -> Pod:
         uid=meta.uid,
         created_s=int(created.timestamp()) if created else 0,
         node_name=intern(spec.node_name),
-        phase=intern(status.phase),
+        phase=_phase(status.phase),
         terminating=meta.deletion_timestamp is not None,
         gated=bool(spec.scheduling_gates),
         ended=status.phase in FINISHED or _all_ended(spec, status),

@@ -3,7 +3,7 @@
 from functools import lru_cache
 from sys import intern
 
-from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.condition import Condition, ConditionStatus
 from sunk_sync.kube.decode import wire_hosts
 
 VALUE_LENGTH_MAX = 1024
@@ -48,4 +48,9 @@ _latest: dict[str, Condition] = {}
 
 @lru_cache(maxsize=8192)
 def _condition(kind: str, status: str, reason: str, message: str) -> Condition:
-    return Condition(intern(cut(kind)), intern(status), intern(reason), message)
+    return Condition(intern(cut(kind)), condition_status(status), intern(reason), message)
+
+
+def condition_status(text: str) -> ConditionStatus:
+    """Return one of the three that Kubernetes has; any other text says nothing."""
+    return "True" if text == "True" else "False" if text == "False" else "Unknown"

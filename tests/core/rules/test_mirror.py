@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import SetConditions, SetMetadata
-from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.condition import Condition, ConditionStatus
 from sunk_sync.core.model.facts import Lost, Node, SlurmdPod, reference_of
 from sunk_sync.core.model.names import (
     DRAIN,
@@ -155,7 +155,7 @@ def test_the_node_has_four_conditions_true_or_false_M2(state: str) -> None:
     ids=["all true", "all false"],
 )
 def test_each_condition_has_its_reason_and_a_drain_its_message_M2(
-    state: str, status: str, reasons: tuple[str, ...], messages: tuple[str, ...]
+    state: str, status: ConditionStatus, reasons: tuple[str, ...], messages: tuple[str, ...]
 ) -> None:
     core = Core(node(), slurmd_pod(), slurm_node("n1", state, reason="fan"))
     kinds = ("SlurmCordon", "SlurmDrain", "SlurmNotResponding", "SlurmRunning")
