@@ -23,7 +23,14 @@ from sunk_sync.core.model.verdict import Decision
 from sunk_sync.core.model.volume_actions import GetProvisioning
 from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.core.tables.claims import same_claim, same_own_claim
-from sunk_sync.core.translate.node_states import is_drained, is_foreign_drain, is_frozen
+from sunk_sync.core.translate.node_states import (
+    is_drained,
+    is_foreign_drain,
+    is_frozen,
+    is_under_power,
+    keeps_drain,
+    wakes_for_jobs,
+)
 from tests.core.world import World
 
 Read = tuple[str, str]
@@ -218,8 +225,10 @@ def _check_ownership(action: Drain | Undrain | RewriteReason, graph: Graph) -> N
     row = graph.slurm_nodes.get(action.slurm_node)
     if row is None or is_foreign_drain(row):
         raise HistoryError(f"ownership: {action} over {row}")
-    if is_frozen(row.state):
+    if keeps_drain(row.state):
         raise HistoryError(f"frozen: {action} over {row}")
+    if isinstance(action, Drain) and not is_drained(row.state) and wakes_for_jobs(row.state):
+        raise HistoryError(f"waking: {action} over {row}")
 
 
 def _check_evidence(drain: Drain, graph: Graph, world: World, evidence: Evidence) -> None:
@@ -285,7 +294,9 @@ def _check_drained(name: str, world: World) -> None:
     """A host with one Pod, its Node and no neighbour is drained exactly when a cause exists."""
     row = world.slurm_nodes[name]
     claims = [pod for pod in world.pods.values() if pod.slurm_node == name]
-    if len(claims) != 1 or is_frozen(row.state) or is_foreign_drain(row) or claims[0].finished:
+    if len(claims) != 1 or keeps_drain(row.state) or is_foreign_drain(row) or claims[0].finished:
+        return
+    if not is_drained(row.state) and wakes_for_jobs(row.state):
         return
     if row.reason in FOR_WORKLOADS:
         return
@@ -296,13 +307,14 @@ def _check_drained(name: str, world: World) -> None:
         return
     if any(one.slurm_node == name and one is not node for one in world.nodes.values()):
         return
+    powered = is_under_power(row.state)
     cause = (
-        node.ready != "True"
+        (node.ready != "True" and not powered)
         or (node.unschedulable and not node.cordoned_for_drain)
-        or pod.terminating
+        or (pod.terminating and not powered)
         or pod.pending_deletion is not None
         or bool(pod.cordon)
-        or not pod.ready
+        or not (pod.ready or powered)
     )
     if cause != is_drained(row.state):
         raise HistoryError(f"wrong: {row} though {pod} on {node}")

@@ -13,7 +13,9 @@ from sunk_sync.core.translate.job_states import is_live, is_running, is_waiting
 
 ENDS = ("PREEMPTED", "CANCELLED", "NODE_FAIL", "TIMEOUT", "COMPLETED", "FAILED", "BOOT_FAIL")
 NODE_CPUS = 16
-CLOSED = frozenset({"DRAIN", "DOWN", "UNKNOWN", "NOT_RESPONDING", "INVALID_REG"})
+CLOSED = frozenset(
+    {"DRAIN", "DOWN", "UNKNOWN", "NOT_RESPONDING", "INVALID_REG", "POWERED_DOWN", "POWERING_UP"}
+)
 
 
 class SlurmJobs:

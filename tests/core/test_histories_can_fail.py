@@ -257,7 +257,10 @@ BROKEN: dict[str, tuple[object, str, object, set[str]]] = {
     "a foreign drain is drained over (S11)": (
         drain, "is_foreign_drain", lambda _: False, {"ownership"},
     ),
-    "a DOWN node is drained (S13)": (drain, "is_frozen", lambda _: False, {"frozen"}),
+    "a DOWN node is drained (S13)": (drain, "keeps_drain", lambda _: False, {"frozen"}),
+    "a drain ends the job that wakes a node (S1)": (
+        drain, "wakes_for_jobs", lambda _: False, {"waking"},
+    ),
     "our text is left on an undrained node (S2)": (
         drain, "LIFTED_PREFIX", "", {"text", "rest", "quiet"},
     ),

@@ -11,7 +11,10 @@ from tests.kit.build import marked, node, slurm_node, slurmd_pod
 NODES = ("k1", "k2", "k3", "n1")
 PODS = ("p1", "p2", "p3")
 SLURM_NODES = ("n1", "n2", "n3", "k1")
-STATES = ("IDLE", "ALLOCATED", "MIXED", "IDLE+COMPLETING", "DOWN", "UNKNOWN", "IDLE+NOT_RESPONDING")
+STATES = (
+    "IDLE", "ALLOCATED", "MIXED", "IDLE+COMPLETING", "DOWN", "UNKNOWN", "IDLE+NOT_RESPONDING",
+    "IDLE+POWERED_DOWN", "MIXED+POWERING_UP", "MIXED+REBOOT_REQUESTED",
+)  # fmt: skip
 REASONS = ("maintenance", "", "Kill task failed", "k8s: node cordoned", "lifted, was k8s: x")
 COMMENTS = ("", "bought in 2019", marked(cluster="another"), marked(pod="p1", node="k1"))
 

@@ -36,26 +36,6 @@ def test_a_node_set_down_or_fail_keeps_its_state_and_reason_S13(host: Host, stat
     host.until_drained(CORDONED)
 
 
-def test_a_node_before_its_reboot_is_not_touched_S13(host: Host) -> None:
-    host.bed.slurm.scontrol("reboot", host.name)
-    host.until(lambda: "RebootRequested" in host.pod_states)
-    host.cordon()
-    assert stays(lambda: host.reason.startswith("reboot requested") and "DRAIN" not in host.state)
-    host.update(state="down", reason="over")
-    host.update(state="resume")
-    host.until_drained(CORDONED)
-
-
-def test_a_node_that_powers_down_is_not_touched_S13(host: Host) -> None:
-    host.update(state="power_down", reason="saving")
-    host.until(lambda: "POWERING_DOWN" in host.state)
-    host.until(lambda: "PowerDown" in host.pod_states)
-    host.cordon()
-    assert stays(lambda: "DRAIN" not in host.state and host.reason == "saving")
-    host.until(lambda: "POWERED_DOWN" in host.state, within_s=20)
-    assert stays(lambda: "DRAIN" not in host.state and host.reason == "saving")
-
-
 def test_a_node_in_state_unknown_is_not_touched_S13(host: Host) -> None:
     """After a restart of slurmctld, until its slurmd registers."""
     slurm = host.bed.slurm

@@ -45,6 +45,10 @@ def update(name: str, **fields: str) -> Doing:
     return lambda stage: stage.slurm.update(name, Update(**fields), now_s=stage.now_s)  # type: ignore[arg-type]
 
 
+def reboot(name: str) -> Doing:
+    return lambda stage: stage.slurm.reboot(name, now_s=stage.now_s)
+
+
 def drain(name: str, reason: str) -> Doing:
     return update(name, state="DRAIN", reason=reason)
 

@@ -118,10 +118,14 @@ def is_drained_and_idle(read: SlurmRead) -> bool:
 def why_not(was: Row, now: Row) -> str:
     """Return the invariant that this change of state or reason breaks; empty if it is allowed."""
     ours = words.is_our_text(was.reason)
-    if was.state & words.FROZEN:
+    if words.keeps_drain(was.state):
         return "frozen"
     if was.drained and not ours:
         return "ownership"
+    if now.drained and not was.drained and words.wakes_for_jobs(was.state):
+        return "waking"
+    if now.drained and not was.drained and was.state & words.POWER:
+        return "power" if now.reason in words.OF_POWER_SAVING else ""
     if now.drained:
         return "" if words.is_our_text(now.reason) else "ownership"
     if was.drained:

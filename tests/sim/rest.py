@@ -151,9 +151,13 @@ def _drain(host: Host, picture: Picture) -> Iterator[str]:
     """S1-S12."""
     row = host.row
     foreign = row.drained and not words.is_our_text(row.reason)
-    if row.state & words.FROZEN or foreign:
+    if words.keeps_drain(row.state) or foreign:
+        return
+    if not row.drained and words.wakes_for_jobs(row.state):
         return
     causes = _causes(host, picture)
+    if causes is not None and row.state & words.POWER:
+        causes = [one for one in causes if one not in words.OF_POWER_SAVING]
     if causes is None or (host.pod is None and row.drained and row.reason in SEEN_ONCE):
         return  # the service remembers more than its marks show
     if not causes:

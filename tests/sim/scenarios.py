@@ -17,6 +17,7 @@ from tests.sim.doings import (
     expire_token,
     node_ready,
     pod_ready,
+    reboot,
     run_job,
     select,
     told,
@@ -288,6 +289,28 @@ SCENARIOS: Mapping[str, Scenario] = {
         ),
         end={"n1": CORDONED},
         knobs={"power_saving": True},
+    ),
+    "power saving removes a machine": Scenario(
+        rows="S8",
+        steps=(
+            (1, update("n1", state="POWER_DOWN")),
+            (9, delete_pod("n1", grace_s=0)),
+            (30, update("n1", state="POWER_UP")),
+            (1, add_pod("n1", "k1")),
+        ),
+        end={"n1": None},
+        knobs={"power_saving": True},
+    ),
+    "a node is cordoned before its reboot": Scenario(
+        rows="S13",
+        steps=(
+            (0, run_job(seconds=20)),
+            (1, reboot("n1")),
+            (1, cordon("k1")),
+            (9, cordon("k1", on=False)),
+        ),
+        end={"n1": None},
+        knobs={"reboot_program": True},
     ),
     "a Slurm node is in state FUTURE": told(
         "S13 M6",

@@ -79,8 +79,12 @@ BROKEN: dict[str, Broken] = {
         ("a human drained before",), {"ownership"},
     ),
     "a DOWN node is drained (S13)": (
-        [(drain, "is_frozen", _never), (precondition, "is_frozen", _never)],
+        [(drain, "keeps_drain", _never), (precondition, "keeps_drain", _never)],
         ("a node that is down",), {"frozen"},
+    ),
+    "what power saving removes counts as absent (S8)": (
+        [(drain, "is_under_power", _never), (precondition, "is_under_power", _never)],
+        ("power saving removes a machine",), {"power"},
     ),
     "an empty reason is lifted (S15)": (
         [(drain, "_no_cause", _lift_empty), (precondition, "is_foreign_drain", _never),

@@ -48,7 +48,10 @@ FROZEN: Final = frozenset(
         "POWERING_DOWN", "REBOOT_REQUESTED", "REBOOT_ISSUED", "REBOOT_CANCELED",
     }
 )  # fmt: skip
-"""S13."""
+"""S13: nothing is written, but see `keeps_drain`."""
+POWERED_OFF: Final = frozenset({"POWERED_DOWN", "POWERING_DOWN"})
+WAKING: Final = POWERED_OFF | {"POWERING_UP", "POWER_UP"}
+POWER: Final = frozenset(flag for flag in FLAGS if flag.startswith("POWER"))
 BUSY: Final = frozenset({"ALLOCATED", "MIXED", "COMPLETING"})
 ABSENCES: Final = (
     "k8s: pod not ready",
@@ -57,6 +60,8 @@ ABSENCES: Final = (
     "k8s: node gone",
 )
 """S19: S4, S7, S8."""
+OF_POWER_SAVING: Final = (*ABSENCES, "k8s: pod terminating")
+"""S8: what power saving of Slurm itself brings about."""
 
 LINGERING: Final = (
     "k8s: pod still terminating",
@@ -77,6 +82,17 @@ SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 
 Object = dict[str, Any]
+
+
+def keeps_drain(state: frozenset[str]) -> bool:
+    """S13: no drain is set or lifted there."""
+    frozen = FROZEN - POWERED_OFF - {"REBOOT_REQUESTED"}
+    return bool(state & frozen) or {"REBOOT_REQUESTED", "DRAIN"} <= state
+
+
+def wakes_for_jobs(state: frozenset[str]) -> bool:
+    """Whether jobs have the node and wait for its power: a drain would end them."""
+    return bool(state & BUSY and state & WAKING)
 
 
 def is_our_text(reason: str) -> bool:

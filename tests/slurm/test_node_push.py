@@ -20,6 +20,7 @@ from sunk_sync.core.model.event_kinds import EVENT_CONFLICT
 from sunk_sync.core.model.facts import Deleted, News, Observed, Reference, SlurmNode
 from sunk_sync.core.model.node_mark import Mark, mark_text
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
+from sunk_sync.core.translate.node_states import POWER, POWERED_OFF
 from sunk_sync.core.translate.packed_weight import packed_weight
 from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse
 from sunk_sync.slurm.api.requests import SlurmCall
@@ -35,6 +36,7 @@ OLD_MARK = mark_text(Mark(cluster="ours", node="n0"))
 THEIR_MARK = mark_text(Mark(cluster="theirs", node="n1"))
 
 drain = Drain("n1", CORDONED)
+gone = Drain("n1", "k8s: node gone", absence=True)
 undrain = Undrain("n1", LIFTED)
 rewrite = RewriteReason("n1", LIFTED)
 mark = SetComment("n1", MARK)
@@ -130,8 +132,8 @@ async def test_a_state_that_holds_is_not_written_S14(node: SlurmNode, action: Sl
     assert slurm.asked == ["GET node/n1"]
 
 
-S13 = """DOWN ERROR FAIL FUTURE UNKNOWN INVALID_REG POWERED_DOWN POWERING_DOWN
-    REBOOT_REQUESTED REBOOT_ISSUED"""
+S13 = "DOWN ERROR FAIL FUTURE UNKNOWN INVALID_REG REBOOT_ISSUED"
+WAKES = "POWERED_DOWN POWERING_DOWN POWERING_UP POWER_UP"
 FORBIDDEN: list[tuple[SlurmNode, SlurmAction, str]] = [
     (slurm_node("n1", "IDLE", "DRAIN", reason="bad disk"), drain, "somebody else: bad disk"),
     (slurm_node("n1", "IDLE", "DRAIN", reason=""), drain, "somebody else: no reason given"),
@@ -157,7 +159,21 @@ FORBIDDEN: list[tuple[SlurmNode, SlurmAction, str]] = [
             (mark, ""),
         )
     ],
+    *[(slurm_node("n1", "IDLE", state), mark, state) for state in sorted(POWERED_OFF)],
+    *[(slurm_node("n1", "MIXED", state), drain, "wakes it for a job") for state in WAKES.split()],
+    *[(slurm_node("n1", "IDLE", state), gone, "unmakes the machine") for state in sorted(POWER)],
+    (slurm_node("n1", "IDLE", "REBOOT_REQUESTED"), mark, "REBOOT_REQUESTED"),
+    (slurm_node("n1", "DRAIN", "REBOOT_REQUESTED", reason=CORDONED), undrain, "REBOOT_REQUESTED"),
 ]
+
+
+@pytest.mark.parametrize("state", sorted(POWERED_OFF | {"REBOOT_REQUESTED"}))
+async def test_a_cordon_drains_without_power_and_before_a_reboot_S1_S13(state: str) -> None:
+    slurm = SlurmNodes().add(slurm_node("n1", "IDLE", state))
+    assert await push_one(slurm, drain, Done)
+    slurm = SlurmNodes().add(slurm_node("n1", "IDLE", "DRAIN", state, reason=CORDONED))
+    (outcome,) = await push(slurm, undrain)
+    assert isinstance(outcome, Refused if state == "REBOOT_REQUESTED" else Done)
 
 
 @pytest.mark.parametrize(("node", "action", "why"), FORBIDDEN)

@@ -14,6 +14,7 @@ from sunk_sync.core.translate.node_states import (
     is_foreign_drain,
     is_frozen,
     is_ours,
+    keeps_drain,
     sanitise_reason,
 )
 
@@ -50,6 +51,16 @@ def test_frozen_states_are_frozen_with_any_other_flag_S13(state: str) -> None:
     } or state.startswith("REBOOT_")
     assert is_frozen(frozenset({state})) is frozen
     assert is_frozen(frozenset({"IDLE", state, "NOT_RESPONDING"})) is frozen
+
+
+@pytest.mark.parametrize("state", SPELLINGS)
+def test_a_drain_is_kept_in_a_frozen_state_but_without_power_or_before_a_reboot_S13(
+    state: str,
+) -> None:
+    drainable = {"POWERED_DOWN", "POWERING_DOWN", "REBOOT_REQUESTED"}
+    flags = frozenset({"IDLE", state})
+    assert keeps_drain(flags) is (is_frozen(flags) and state not in drainable)
+    assert keeps_drain(flags | {"DRAIN"}) is (keeps_drain(flags) or state == "REBOOT_REQUESTED")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.facts import Node, SlurmdPod, SlurmNode
 from sunk_sync.core.model.names import CORDON, SLURM_NODE
 from sunk_sync.core.tables.claims import pod_key
-from sunk_sync.core.translate.node_states import is_foreign_drain, is_frozen, is_ours
+from sunk_sync.core.translate.node_states import is_foreign_drain, is_ours, keeps_drain
 from sunk_sync.core.translate.packed_weight import FILL_WORDS, OWN_MAX, own_weight
 from sunk_sync.core.translate.shortened import shortened
 from sunk_sync.core.views.host import Host
@@ -190,7 +190,7 @@ def _cures_of_slurm(host: Host) -> Iterator[str]:
             annotate = f"kubectl annotate node {host.node.name} {SLURM_NODE}=NAME"
             yield f"Slurm has no node {host.name}. If its name there differs: {annotate}"
         return
-    if is_frozen(node.state):
+    if keeps_drain(node.state):
         flags = "+".join(sorted(node.state))
         resume = f"scontrol update nodename={node.name} state=resume"
         yield f"sunk-sync does not touch a node in {flags}: {resume}"

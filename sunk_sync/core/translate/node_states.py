@@ -66,7 +66,14 @@ FROZEN: Final[States] = frozenset(
         "UNKNOWN",
     }
 )
-"""sunk-sync does not write the state or reason of a node in one of these states (S13)."""
+"""sunk-sync writes nothing to a node in one of these states (S13), but see `keeps_drain`."""
+
+POWERED_OFF: Final[States] = frozenset({"POWERED_DOWN", "POWERING_DOWN"})
+POWERED_ON: Final[States] = frozenset({"POWERING_UP", "POWER_UP"})
+_POWER_ASKED: Final[States] = frozenset(
+    {"POWER_DOWN", "POWER_DOWN_ASAP", "POWER_DOWN_FORCE", "POWER_DRAIN"}
+)
+POWER: Final[States] = POWERED_OFF | POWERED_ON | _POWER_ASKED
 
 # The first match counts, the worst state first: a drained node that is down counts as down.
 _KINDS = (
@@ -118,6 +125,27 @@ def is_foreign_drain(node: SlurmNode) -> bool:
 def is_frozen(state: States) -> bool:
     """Whether a state of S13 is set; NOT_RESPONDING alone is none."""
     return not state.isdisjoint(FROZEN)
+
+
+def keeps_drain(state: States) -> bool:
+    """Whether sunk-sync neither drains the node nor lifts a drain there (S13).
+
+    A node without power takes both, and no job wakes it while it is drained. One whose reboot is
+    only requested runs jobs until then: it is drained, but no drain of it is lifted, because
+    slurmctld itself wants those of a reboot ASAP.
+    """
+    frozen = FROZEN - POWERED_OFF - {"REBOOT_REQUESTED"}
+    return not state.isdisjoint(frozen) or {"REBOOT_REQUESTED", DRAIN_FLAG} <= state
+
+
+def is_under_power(state: States) -> bool:
+    """Whether power saving of Slurm itself makes or unmakes the machine (S8)."""
+    return not state.isdisjoint(POWER)
+
+
+def wakes_for_jobs(state: States) -> bool:
+    """Whether jobs have the node and wait for its power: slurmctld would end them at a drain."""
+    return is_busy(state) and not state.isdisjoint(POWERED_OFF | POWERED_ON)
 
 
 def in_maintenance(state: States) -> bool:

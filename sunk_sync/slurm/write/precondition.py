@@ -27,6 +27,9 @@ from sunk_sync.core.translate.node_states import (
     is_frozen,
     is_our_reason,
     is_ours,
+    is_under_power,
+    keeps_drain,
+    wakes_for_jobs,
 )
 from sunk_sync.core.translate.packed_weight import unpacked
 
@@ -71,8 +74,10 @@ class Forbidden(Struct, frozen=True):
 def plan(action: SlurmAction, node: SlurmNode) -> NodeUpdate | Forbidden | None:
     """Return what to write for `action` on the node as just read; None: it is so already."""
     match action:
+        case Drain() | Undrain() | RewriteReason():
+            return _plan_drain(action, node)
         case _ if is_frozen(node.state):
-            return Forbidden(f"Slurm node is {'+'.join(sorted(node.state))}")
+            return Forbidden(f"Slurm node is {_flags(node)}")
         case SetComment():
             return _comment(action, node)
         case SetFeatures():
@@ -81,6 +86,18 @@ def plan(action: SlurmAction, node: SlurmNode) -> NodeUpdate | Forbidden | None:
             return _topology(action, node)
         case SetWeight():
             return _weight(action, node)
+
+
+def _flags(node: SlurmNode) -> str:
+    return "+".join(sorted(node.state))
+
+
+def _plan_drain(
+    action: Drain | Undrain | RewriteReason, node: SlurmNode
+) -> NodeUpdate | Forbidden | None:
+    match action:
+        case _ if keeps_drain(node.state):
+            return Forbidden(f"Slurm node is {_flags(node)}")
         case _ if is_foreign_drain(node):
             return Forbidden(f"drained by somebody else: {node.reason or 'no reason given'}")
         case Drain():
@@ -95,6 +112,10 @@ def _drain(action: Drain, node: SlurmNode) -> NodeUpdate | Forbidden | None:
     drained = is_drained(node.state)
     if drained and node.reason == action.reason:
         return None
+    if not drained and wakes_for_jobs(node.state):
+        return Forbidden(f"Slurm wakes it for a job, which a drain would end: {_flags(node)}")
+    if action.absence and is_under_power(node.state):
+        return Forbidden(f"Slurm itself makes or unmakes the machine: {_flags(node)}")
     if action.rewrites and not drained:
         return Forbidden("the node is not drained any more, and the limit on drains must count it")
     return NodeUpdate(state=DRAIN_FLAG, reason=action.reason)

@@ -15,6 +15,7 @@ from sunk_sync.core.views.host import NO_TRACES
 from tests.kit.build import Core, deleted, listing, marked, node, slurm_node, slurmd_pod, source_of
 
 ACTS = (Drain, Undrain, RewriteReason)
+CORDONED = "k8s: node cordoned"
 
 
 def core_of(*, slurm: str = "IDLE", reason: str = "", **fields: Any) -> Core:
@@ -436,8 +437,11 @@ def test_a_drain_whose_reason_a_human_changed_is_not_lifted_S12() -> None:
     assert "left alone: drained in Slurm (keep it: fan)" in core.verdict().because
 
 
+DRAINABLE = {"POWERED_DOWN", "POWERING_DOWN", "REBOOT_REQUESTED"}
+
+
 @pytest.mark.parametrize("drained", ["", "+DRAIN"], ids=["undrained", "drained"])
-@pytest.mark.parametrize("state", sorted(FROZEN))
+@pytest.mark.parametrize("state", sorted(FROZEN - DRAINABLE))
 def test_a_node_in_a_frozen_state_is_not_written_S13(state: str, drained: str) -> None:
     core = core_of(slurm=state + drained, reason="k8s: node cordoned")
     assert not core.wants("n1", *ACTS)
@@ -447,6 +451,60 @@ def test_a_node_in_a_frozen_state_is_not_written_S13(state: str, drained: str) -
     assert f"left alone: Slurm node is {flags};" in core.verdict().because
     core.see(slurm_node("n1", "IDLE"))
     assert core.wants("n1", *ACTS) == [Drain("n1", "k8s: node cordoned")]
+
+
+def test_a_node_whose_reboot_is_requested_is_drained_and_not_lifted_S13() -> None:
+    """Jobs start there until it begins; the drain of a reboot ASAP is slurmctld's own wish."""
+    core = core_of(slurm="MIXED+REBOOT_REQUESTED", node=node(unschedulable=True))
+    assert core.wants("n1", *ACTS) == [Drain("n1", CORDONED)]
+    core.see(slurm_node("n1", "MIXED+REBOOT_REQUESTED+DRAIN", reason=CORDONED))
+    assert not core.wants("n1", *ACTS)
+    core.see(node())
+    assert not core.wants("n1", *ACTS)
+    core.see(slurm_node("n1", "IDLE+DRAIN", reason=f"{CORDONED} : reboot issued"))
+    assert core.wants("n1", *ACTS) == [
+        Undrain("n1", f"lifted, was {CORDONED} : reboot issued"),
+    ]
+
+
+POWERED = ["POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "POWER_UP", "POWER_DOWN", "POWER_DRAIN"]
+
+
+@pytest.mark.parametrize("state", POWERED)
+def test_what_power_saving_removes_drains_nothing_S8(state: str) -> None:
+    core = core_of(slurm=f"IDLE+{state}")
+    core.see(slurmd_pod(terminating=True))
+    assert not core.wants("n1", *ACTS)
+    lose_pod(core)
+    lose_node(core)
+    assert not core.wants("n1", *ACTS, GetObject)
+    core.see(slurm_node("n1", "IDLE"))
+    assert reasons(core) == ["k8s: node gone"]
+
+
+@pytest.mark.parametrize("state", POWERED)
+def test_a_drain_for_what_is_gone_is_lifted_so_that_jobs_wake_the_node_S8(state: str) -> None:
+    core = core_of(slurm=f"IDLE+DRAIN+{state}", reason="k8s: node gone")
+    lose_pod(core)
+    lose_node(core)
+    assert core.wants("n1", *ACTS) == [Undrain("n1", "lifted, was k8s: node gone")]
+
+
+@pytest.mark.parametrize("state", POWERED)
+def test_a_cordon_drains_a_node_without_power_S1(state: str) -> None:
+    core = core_of(slurm=f"IDLE+{state}", node=node(unschedulable=True))
+    assert core.wants("n1", *ACTS) == [Drain("n1", CORDONED)]
+
+
+@pytest.mark.parametrize("state", ["MIXED+POWERED_DOWN", "ALLOCATED+POWERING_UP", "MIXED+POWER_UP"])
+def test_a_node_that_wakes_for_a_job_is_drained_once_it_is_up_S1(state: str) -> None:
+    """slurmctld would end the job that waits for the node."""
+    core = core_of(slurm=state, node=node(unschedulable=True))
+    assert not core.wants("n1", *ACTS)
+    flags = "+".join(sorted(state.split("+")))
+    assert f"cordoned, but Slurm wakes it for a job ({flags})" in core.verdict().because
+    core.see(slurm_node("n1", "MIXED"))
+    assert core.wants("n1", *ACTS) == [Drain("n1", CORDONED)]
 
 
 def test_a_node_that_does_not_respond_is_drained_S13() -> None:

@@ -27,9 +27,11 @@ from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.node_states import (
     is_drained,
     is_foreign_drain,
-    is_frozen,
     is_our_reason,
+    is_under_power,
+    keeps_drain,
     sanitise_reason,
+    wakes_for_jobs,
 )
 from sunk_sync.core.views.host import Host, record_goes
 
@@ -66,6 +68,12 @@ class Cause(NamedTuple):
     ask: Callable[[Host, Configuration, float], Answer]
     absence: bool = False
     """It rests on an absence or on NotReady: the breaker counts it (S19)."""
+    ends: bool = False
+    """The slurmd Pod is about to be absent."""
+
+    def comes_of_power_saving(self) -> bool:
+        """Whether Slurm itself brings it about when it unmakes the machine."""
+        return self.absence or self.ends
 
 
 def drain(host: Host, configuration: Configuration, now: float) -> Ruling:
@@ -76,7 +84,10 @@ def drain(host: Host, configuration: Configuration, now: float) -> Ruling:
     first: tuple[Cause, Stands] | None = None
     undecided: list[Open] = []
     opens: list[Open] = []
+    powered = is_under_power(slurm_node.state)
     for cause in CAUSES:
+        if powered and cause.comes_of_power_saving():
+            continue
         answer = cause.ask(host, configuration, now)
         if answer is None:
             continue
@@ -118,8 +129,8 @@ def _rule_state(
 ) -> Ruling:
     """`undecided`: causes that rank before the first one that exists. `goes`: its record does."""
     name, reason = slurm_node.name, slurm_node.reason
-    if is_frozen(slurm_node.state):
-        flags = "+".join(sorted(slurm_node.state))
+    flags = "+".join(sorted(slurm_node.state))
+    if keeps_drain(slurm_node.state):
         return Ruling(because=f"left alone: Slurm node is {flags}")
     if first is not None:
         return _with_cause(slurm_node, *first, undecided, goes=goes)
@@ -146,9 +157,12 @@ def _with_cause(
     if is_foreign_drain(slurm_node):
         whose = slurm_node.reason or "no reason"
         return Ruling(because=f"left alone: drained in Slurm ({whose}), though {stands.words}")
+    drained = is_drained(slurm_node.state)
+    if not drained and wakes_for_jobs(slurm_node.state):
+        flags = "+".join(sorted(slurm_node.state))
+        return Ruling(because=f"waiting: {stands.words}, but Slurm wakes it for a job ({flags})")
     because = f"drained: {stands.words}"
     reason = sanitise_reason(f"{cause.reason}: {stands.why}" if stands.why else cause.reason)
-    drained = is_drained(slurm_node.state)
     if drained and (goes or slurm_node.reason == reason):
         return Ruling(because=because)
     if drained and undecided:
@@ -303,7 +317,7 @@ CAUSES = (
     Cause("k8s: pod without job", _pod_without_job),
     Cause("k8s: pod deletion timeout", _pod_outlives_script),
     Cause("k8s: pod still terminating", _pod_outlives_job),
-    Cause("k8s: pod terminating", _pod_terminating),
+    Cause("k8s: pod terminating", _pod_terminating, ends=True),
     Cause(REASON_PENDING_DELETION, _pod_pending_deletion),
     Cause("k8s: node cordoned", _node_cordoned),
     Cause("k8s: pod cordoned", _pod_cordoned),
