@@ -503,6 +503,8 @@ def test_a_node_that_wakes_for_a_job_is_drained_once_it_is_up_S1(state: str) -> 
     assert not core.wants("n1", *ACTS)
     flags = "+".join(sorted(state.split("+")))
     assert f"cordoned, but Slurm wakes it for a job ({flags})" in core.verdict().because
+    core.see(slurm_node("n1", state, reason=CORDONED))
+    assert core.wants("n1", *ACTS) == [RewriteReason("n1", f"lifted, was {CORDONED}")]
     core.see(slurm_node("n1", "MIXED"))
     assert core.wants("n1", *ACTS) == [Drain("n1", CORDONED)]
 

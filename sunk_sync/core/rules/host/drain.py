@@ -159,8 +159,7 @@ def _with_cause(
         return Ruling(because=f"left alone: drained in Slurm ({whose}), though {stands.words}")
     drained = is_drained(slurm_node.state)
     if not drained and wakes_for_jobs(slurm_node.state):
-        flags = "+".join(sorted(slurm_node.state))
-        return Ruling(because=f"waiting: {stands.words}, but Slurm wakes it for a job ({flags})")
+        return _waking(slurm_node, stands)
     because = f"drained: {stands.words}"
     reason = sanitise_reason(f"{cause.reason}: {stands.why}" if stands.why else cause.reason)
     if drained and (goes or slurm_node.reason == reason):
@@ -170,6 +169,15 @@ def _with_cause(
         return Ruling(because=f"drain kept ({slurm_node.reason}): {waiting}")
     new, again = cause.absence and not drained, cause.absence and drained
     return Ruling((Drain(slurm_node.name, reason, absence=new, rewrites=again),), because)
+
+
+def _waking(slurm_node: SlurmNode, stands: Stands) -> Ruling:
+    """Wait until it is up; a text of ours must not stand without a drain meanwhile (S2)."""
+    name, reason = slurm_node.name, slurm_node.reason
+    flags = "+".join(sorted(slurm_node.state))
+    because = f"waiting: {stands.words}, but Slurm wakes it for a job ({flags})"
+    lifted = sanitise_reason(LIFTED_PREFIX + reason)
+    return Ruling((RewriteReason(name, lifted),) if is_our_reason(reason) else (), because)
 
 
 def _node_gone(host: Host, _: Configuration, now: float) -> Answer:
