@@ -16,6 +16,7 @@ from sunk_sync.cli.findings import Finding, Report, blind, fail, ok, some_of, wa
 from sunk_sync.cli.name_mapping import findings_of
 from sunk_sync.cli.node_sets import check_node_sets
 from sunk_sync.cli.node_sizes import size_findings
+from sunk_sync.cli.node_taints import taint_findings
 from sunk_sync.cli.packing import packing_findings
 from sunk_sync.cli.permissions import ROLES, examine_permissions
 from sunk_sync.core.graph.graph import Graph
@@ -92,6 +93,7 @@ async def doctor(settings: Settings, file: TextIO = sys.stdout) -> int:
             if "scheduler" in settings.components:
                 report.tell(size_findings(graph, await read_sizes(whole)))
             report.tell(packing_findings(graph))
+            report.tell(taint_findings(graph))
     return report.end()
 
 

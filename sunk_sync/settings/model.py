@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from sunk_sync.core.model.node_signs import GOING
 from sunk_sync.core.model.placeholder import PlaceholderKind
 from sunk_sync.settings import types
 
@@ -122,6 +123,10 @@ class Settings(BaseModel):
         _DRAINS, None, "the greater of 20 and 10 % of the hosts"
     )
     """maximum of new drains a minute for absent or NotReady objects; the rest is held"""
+    drain_taints: types.Taints = _setting(_DRAINS, GOING, "those of autoscalers and clouds")
+    """comma list of taints, KEY or KEY=VALUE: drain a Node that has one; none: whatever it has"""
+    drain_conditions: types.Conditions = _setting(_DRAINS, (), "none")
+    """comma list of conditions, TYPE (True) or TYPE=STATUS: drain a Node that has one"""
     cordon_on_slurm_drain: types.Switch = _setting(_DRAINS, default=False)
     """cordon the Node of a node that was drained in Slurm"""
 

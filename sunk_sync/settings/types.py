@@ -26,6 +26,8 @@ _UNIT_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 _PORT = r"(?:6553[0-5]|655[0-2]\d|65[0-4]\d\d|6[0-4]\d{3}|[1-5]?\d{1,4})"
 _HOST = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*\])"
+_KEY: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?", re.ASCII).fullmatch
+KEY_MAX: Final = 317
 _VERSIONS: Final = ("auto", *DIALECTS)
 _URL = rf"https?://{_HOST}(?::(?!0){_PORT})?(?:/[\w./-]{{0,200}})?"
 """No special character of a shell is valid: scripts contain --hooks-url."""
@@ -152,6 +154,10 @@ def _words(given: object) -> object:
     return tuple(words)
 
 
+def _words_or_none(given: object) -> object:
+    return () if given in ("none", [], ()) else _words(given)
+
+
 def _or_all(given: object, check: Callable[[object], object]) -> object:
     return ("*",) if _words(given) == ("*",) else check(given)
 
@@ -181,6 +187,22 @@ def _pair(given: object) -> tuple[str, str]:
     if not (key and value):
         raise ValueError("allowed is a comma list of KEY=VALUE")
     return key, value
+
+
+def _name_and_value(given: object) -> tuple[str, str]:
+    """Read KEY or KEY=VALUE; no value stands for any."""
+    key, _, value = map(str.strip, str(given).partition("="))
+    if not _KEY(key) or len(key) > KEY_MAX:
+        raise ValueError("allowed is a comma list of KEY or KEY=VALUE")
+    return key, value
+
+
+def _type_and_status(given: object) -> tuple[str, str]:
+    """Read TYPE or TYPE=STATUS; no status stands for True."""
+    kind, status = _name_and_value(given)
+    if status not in ("", "True", "False", "Unknown"):
+        raise ValueError("allowed is a comma list of TYPE or TYPE=True, TYPE=False, TYPE=Unknown")
+    return kind, status or "True"
 
 
 _path = _check(_form(r"[^\0]+"), "the path of a file")
@@ -224,6 +246,10 @@ _Gres = Annotated[tuple[str, str], _key_value, AfterValidator(read_gres)]
 _GpuType = Annotated[tuple[str, str], _key_value, AfterValidator(read_gpu_type)]
 _Overhead = Annotated[tuple[str, int], _key_value, AfterValidator(read_overhead)]
 _ByClass = Annotated[tuple[str, str, str | int], _key_value, AfterValidator(read_priority_class)]
+_Taint = Annotated[tuple[str, str], PlainValidator(_name_and_value)]
+_Condition = Annotated[tuple[str, str], PlainValidator(_type_and_status)]
+Taints = Annotated[tuple[_Taint, ...], BeforeValidator(_words_or_none)]
+Conditions = Annotated[tuple[_Condition, ...], BeforeValidator(_words_or_none)]
 GresMap = Annotated[tuple[_Gres, ...], _map, _by_key]
 GpuTypes = Annotated[tuple[_GpuType, ...], _map, _by_key]
 NodeOverhead = Annotated[tuple[_Overhead, ...], _map, _by_key]

@@ -25,10 +25,12 @@ from sunk_sync.cli.doctor import (
 from sunk_sync.cli.findings import Finding, Report, blind, fail, ok, some_of, warn
 from sunk_sync.cli.name_mapping import findings_of
 from sunk_sync.cli.node_sizes import size_findings
+from sunk_sync.cli.node_taints import taint_findings
 from sunk_sync.cli.packing import packing_findings
 from sunk_sync.cli.permissions import check_permissions
 from sunk_sync.core.model.facts import Row, SlurmdPod
 from sunk_sync.core.model.node_mark import Mark, mark_text
+from sunk_sync.core.model.node_signs import Sign
 from sunk_sync.core.model.pod_spec import Offer
 from sunk_sync.core.translate.packed_weight import EMPTY, OWN_MAX, packed_weight
 from sunk_sync.kube.api.answers import KubeError
@@ -292,6 +294,16 @@ def test_a_foreign_mark_fails_and_a_foreign_comment_is_a_warning_M8() -> None:
     assert "1: n2" in reported["fail"]
     assert "1: n3" in reported["warn"]
     assert "1: n1" not in "".join(reported.values())
+
+
+def test_taints_for_which_no_node_is_drained_are_named_S21() -> None:
+    signs = (Sign("taint", "karpenter.sh/disrupted", ""), Sign("taint", "maintenance", "soon"))
+    core = Core(node(signs=signs), slurmd_pod(), slurm_node())
+    found = only(taint_findings(core.graph))
+    assert found.level == "ok"
+    assert found.text.startswith("maintenance (1 Nodes): no Node is drained for these")
+    core = Core(node(signs=signs[:1]), slurmd_pod(), slurm_node())
+    assert not list(taint_findings(core.graph))
 
 
 def packing(*rows: Row, pack: str = "nodes") -> list[Finding]:

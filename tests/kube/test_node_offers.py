@@ -4,6 +4,7 @@ from typing import Any
 
 from sunk_sync.core.model import names
 from sunk_sync.core.model.facts import Node, Observed
+from sunk_sync.core.model.node_signs import Sign
 from sunk_sync.core.model.pod_spec import Offer, Taint
 from sunk_sync.kube.decode.source_decoder import NODES, OFFERING_NODES
 from sunk_sync.kube.read.selection import COLLECTIONS, SelectionScope
@@ -35,6 +36,36 @@ def test_a_node_offers_labels_taints_and_allocatable_P7_P28() -> None:
     )
     assert found.labels == (None, None, None, "p")
     assert offering().offer == Offer()
+
+
+def test_taints_that_keep_pods_away_and_conditions_of_others_are_signs_S21() -> None:
+    made = node("n1", 1)
+    going = {"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}
+    own = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    soft = {"key": "DeletionCandidate", "effect": "PreferNoSchedule"}
+    made["spec"] = {"taints": [own, going, going | {"effect": "NoExecute"}, soft]}
+    made["status"]["conditions"] = [
+        {"type": "Ready", "status": "True", "reason": "KubeletReady"},
+        {"type": "DiskPressure", "status": "False", "reason": "x"},
+        {"type": "SlurmDrain", "status": "False", "reason": "NotDrained", "message": ""},
+        {"type": "KernelDeadlock", "status": "True", "reason": "DockerHung", "message": "m"},
+    ]
+    for decoder in (NODES, OFFERING_NODES):
+        found = seen(decoder, made)
+        assert isinstance(found, Node)
+        assert found.signs == (
+            Sign("taint", "karpenter.sh/disrupted", ""),
+            Sign("condition", "KernelDeadlock", "True", "DockerHung"),
+        )
+        assert found.signs is seen(decoder, made).signs
+
+
+def test_somebody_who_writes_thousands_of_signs_is_cut_short_S21() -> None:
+    made = node("n1", 1)
+    made["spec"] = {"taints": [{"key": f"t{i}", "effect": "NoExecute"} for i in range(2000)]}
+    found = seen(NODES, made)
+    assert isinstance(found, Node)
+    assert len(found.signs) == 64
 
 
 def test_equal_offers_of_nodes_are_one_object() -> None:

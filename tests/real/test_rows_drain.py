@@ -271,3 +271,21 @@ def test_our_drain_with_a_changed_reason_is_foreign_S12(host: Host) -> None:
     theirs = host.drain
     host.uncordon()
     assert stays(lambda: host.drain == theirs)
+
+
+def test_a_node_that_an_autoscaler_is_about_to_remove_is_drained_S21(host: Host) -> None:
+    kube, key = host.bed.kube, "ToBeDeletedByClusterAutoscaler"
+    kube.taint_node(host.name, "nvidia.com/gpu")
+    assert stays(lambda: host.free)
+    kube.taint_node(host.name, key)
+    host.until_drained(f"k8s: node tainted: {key}")
+    kube.taint_node(host.name, key, on=False)
+    host.until_free()
+
+
+@with_settings(drain_conditions="KernelDeadlock")
+def test_a_node_with_a_condition_of_others_is_drained_S21(host: Host) -> None:
+    host.bed.kube.set_node_condition(host.name, "KernelDeadlock", "True")
+    host.until(lambda: host.reason.startswith("k8s: node condition: KernelDeadlock=True"))
+    host.bed.kube.set_node_condition(host.name, "KernelDeadlock", "False")
+    host.until_free()

@@ -22,7 +22,8 @@ CONTRACT = """
     health-probe-bind-address hooks-api-bind-address hooks-url hooks-key-file gate dry-run
     leader-elect leader-elect-lease-duration log-level log-format not-ready-grace
     node-not-ready-grace max-drains-per-minute
-    cordon-on-slurm-drain termination-offset user-policy gpu-types gres-map
+    drain-taints drain-conditions cordon-on-slurm-drain termination-offset user-policy
+    gpu-types gres-map
     priority-map resubmit-cancelled refuse-static-cpu watch-all-pods node-overhead lost-job
     max-pod-ends-per-minute placeholder lock lock-wait lock-late lock-linger
 """
@@ -44,6 +45,16 @@ def one_mistake_of(flags: dict[str, str]) -> str:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "settings.yaml"
+
+
+def test_taints_and_conditions_are_lists_of_names_with_or_without_a_value_S21() -> None:
+    settings = load({"drain-taints": "a/b, c=d", "drain-conditions": "K,G=False"}, {})
+    assert settings.drain_taints == (("a/b", ""), ("c", "d"))
+    assert settings.drain_conditions == (("K", "True"), ("G", "False"))
+    assert ("karpenter.sh/disrupted", "") in load({}, {}).drain_taints
+    assert load({"drain-taints": "none"}, {}).drain_taints == ()
+    assert "allowed is" in one_mistake_of({"drain-taints": "a b"})
+    assert "allowed is" in one_mistake_of({"drain-conditions": "K=Maybe"})
 
 
 def test_every_flag_of_the_contract_exists() -> None:

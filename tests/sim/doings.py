@@ -15,6 +15,10 @@ def cordon(name: str, *, on: bool = True) -> Doing:
     return lambda stage: stage.kube.cordon(name, on=on)
 
 
+def taint(name: str, key: str, *, on: bool = True) -> Doing:
+    return lambda stage: stage.kube.taint(name, key, on=on)
+
+
 def annotate_node(name: str, **annotations: str | None) -> Doing:
     keys = {words.PREFIX + key.replace("_", "-"): value for key, value in annotations.items()}
     return lambda stage: stage.kube.annotate(name, keys)

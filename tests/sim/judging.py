@@ -167,6 +167,8 @@ def causes_of_node(node: Object) -> set[str]:
     causes = set()
     if node["spec"].get("unschedulable"):
         causes.add("k8s: node cordoned")
+    if words.going_taint(node):
+        causes.add(words.TAINTED)
     if not words.is_ready(node):
         causes.add("k8s: node not ready")
     return causes

@@ -183,13 +183,20 @@ def _causes(host: Host, picture: Picture) -> list[str] | None:
     if node is not None and not words.is_ready(node):
         causes.insert(0, "k8s: node not ready")
     causes += _causes_of_pod(host.pod) if host.pod is not None else []
-    if node is not None and _is_cordoned(node):
+    if node is None:
+        return causes
+    after = [one for one in causes if not one.startswith(("k8s: pod cordoned", "k8s: pod not"))]
+    return [*after, *_causes_of_node(node), *(one for one in causes if one not in after)]
+
+
+def _causes_of_node(node: Object) -> Iterator[str]:
+    """S1, S21."""
+    if _is_cordoned(node):
         why = words.annotations_of(node)
         text = why.get("node.coreweave.cloud/cordonReason") or why.get(words.CORDON_REASON)
-        cause = words.tidy(f"k8s: node cordoned: {text}" if text else "k8s: node cordoned")
-        after = [one for one in causes if not one.startswith(("k8s: pod cordoned", "k8s: pod not"))]
-        causes = [*after, cause, *(one for one in causes if one not in after)]
-    return causes
+        yield words.tidy(f"k8s: node cordoned: {text}" if text else "k8s: node cordoned")
+    if taint := words.going_taint(node):
+        yield f"{words.TAINTED}: {taint}"
 
 
 def _causes_of_gone(host: Host, picture: Picture) -> list[str] | None:

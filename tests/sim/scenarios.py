@@ -20,6 +20,7 @@ from tests.sim.doings import (
     reboot,
     run_job,
     select,
+    taint,
     told,
     update,
 )
@@ -37,6 +38,16 @@ SCENARIOS: Mapping[str, Scenario] = {
         (0, cordon("k1")),
         (3, annotate_node("k1", cordon_reason="fan")),
         n1=f"{CORDONED}: fan",
+    ),
+    "an autoscaler is about to remove a node and takes it back": told(
+        "S21",
+        (1, taint("k1", "ToBeDeletedByClusterAutoscaler")),
+        (0, taint("k2", "karpenter.sh/disrupted")),
+        (0, taint("k3", "nvidia.com/gpu")),
+        (5, taint("k2", "karpenter.sh/disrupted", on=False)),
+        n1="k8s: node tainted: ToBeDeletedByClusterAutoscaler",
+        n2=None,
+        n3=None,
     ),
     "a pod is cordoned": told(
         "S3",

@@ -60,6 +60,9 @@ ABSENCES: Final = (
     "k8s: node gone",
 )
 """S19: S4, S7, S8."""
+GOING_TAINTS: Final = ("ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted")
+"""S21."""
+TAINTED: Final = "k8s: node tainted"
 OF_POWER_SAVING: Final = (*ABSENCES, "k8s: pod terminating")
 """S8: what power saving of Slurm itself brings about."""
 
@@ -82,6 +85,12 @@ SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 
 Object = dict[str, Any]
+
+
+def going_taint(node: Object) -> str:
+    """Return the first taint with which a Node is about to go."""
+    taints = node["spec"].get("taints") or ()
+    return next((one["key"] for one in taints if one["key"] in GOING_TAINTS), "")
 
 
 def keeps_drain(state: frozenset[str]) -> bool:

@@ -4,6 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from sunk_sync.core.model.node_signs import GOING
 from sunk_sync.core.model.placeholder import PlaceholderKind
 from sunk_sync.core.model.user_policy import UserPolicy
 
@@ -17,6 +18,10 @@ class Configuration(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True
     not_ready_grace_s: float = 5.0
     node_not_ready_grace_s: float = 40.0
     cordon_on_slurm_drain: bool = False
+    drain_taints: tuple[tuple[str, str], ...] = GOING
+    """Taints for which a Node is drained: key, value; an empty value is any (S21)."""
+    drain_conditions: tuple[tuple[str, str], ...] = ()
+    """Conditions for which a Node is drained: type, status (S21)."""
     max_drains_per_minute: int | None = None
     """None: the greater of 20 and 10 % of the hosts."""
     scheduler: str = ""

@@ -14,6 +14,7 @@ from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.model.node_lock import LockState, NodePods
 from sunk_sync.core.model.node_set import NodeSet, Stamp
 from sunk_sync.core.model.node_set_answers import NodeSetAnswer
+from sunk_sync.core.model.node_signs import NO_SIGNS, Signs
 from sunk_sync.core.model.placeholder import PlaceholderKind
 from sunk_sync.core.model.pod_spec import (
     NO_OFFER,
@@ -94,9 +95,9 @@ class Node(Struct, frozen=True, kw_only=True, gc=False):
     """lastTransitionTime of each of them, as served."""
     offer: Offer = NO_OFFER
     lock: LockState = ""
-    """Annotation lock."""
     tainted: bool = False
-    """It has the taint of the lock."""
+    """The lock: its annotation, and whether its taint is there."""
+    signs: Signs = NO_SIGNS
 
 
 class SlurmdPod(Struct, frozen=True, kw_only=True, gc=False):

@@ -215,6 +215,13 @@ class Kubernetes:
     def cordon(self, name: str, *, on: bool = True) -> None:
         self._merge(Place(kind=NODES, name=name), {"spec": {"unschedulable": on or None}})
 
+    def taint(self, name: str, key: str, *, on: bool = True) -> None:
+        """Add a taint that keeps Pods away, or take it away, as `kubectl taint` does."""
+        node = self.node(name)
+        others = [one for one in _taints_of(node) if one["key"] != key] if node else []
+        taints = [*others, *([{"key": key, "effect": "NoSchedule"}] if on else [])]
+        self._merge(Place(kind=NODES, name=name), {"spec": {"taints": taints}})
+
     def annotate(
         self,
         name: str,
@@ -270,3 +277,8 @@ class Kubernetes:
         self._kubelet.see_all()
         self._controller.see_all()
         self._volumes.see_all()
+
+
+def _taints_of(node: Object) -> list[Object]:
+    taints: list[Object] = node["spec"].get("taints") or []
+    return taints

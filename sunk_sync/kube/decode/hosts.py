@@ -16,6 +16,7 @@ from sunk_sync.core.model.pod_spec import NO_OFFER, Offer
 from sunk_sync.core.model.user_policy import NO_DEFAULTS, Namespace, NamespaceDefaults
 from sunk_sync.kube.decode import wire_hosts, wire_pods
 from sunk_sync.kube.decode.node_offers import is_tainted, offered
+from sunk_sync.kube.decode.node_signs import OF_KUBELETS, signs_of
 from sunk_sync.kube.decode.pod_specs import tolerations_of
 from sunk_sync.kube.decode.pods import FINISHED
 from sunk_sync.kube.decode.slurmd_requests import requests_of
@@ -24,6 +25,7 @@ from sunk_sync.kube.decode.strings import asked, condition, condition_status, cu
 DELETION_COST = re.compile(r"0|[1-9][0-9]{0,10}|-[0-9]{1,11}", re.ASCII)
 COST_MAX = 2**31
 _NODE_CONDITIONS = frozenset(names.NODE_CONDITIONS)
+_KNOWN_CONDITIONS = _NODE_CONDITIONS | OF_KUBELETS
 _NO_NODE_ANNOTATIONS = wire_hosts.WireNodeAnnotations()
 _NO_POD_ANNOTATIONS = wire_hosts.WireSlurmdPodAnnotations()
 
@@ -54,7 +56,9 @@ def _node(
 ) -> Node:
     meta = wire.metadata
     annotations = meta.annotations or _NO_NODE_ANNOTATIONS
-    ready, ours, changed_at = _node_conditions(wire.status.conditions or ())
+    conditions, taints = wire.status.conditions or (), bytes(wire.spec.taints)
+    ready, ours, changed_at = _node_conditions(conditions)
+    others = [one for one in conditions if one.type not in _KNOWN_CONDITIONS]
     return Node(
         name=intern(meta.name),
         uid=meta.uid,
@@ -70,7 +74,8 @@ def _node(
         changed_at=changed_at,
         offer=offer,
         lock=STATES.get(annotations.lock, ""),
-        tainted=is_tainted(bytes(wire.spec.taints)),
+        tainted=is_tainted(taints),
+        signs=signs_of(taints, others),
     )
 
 

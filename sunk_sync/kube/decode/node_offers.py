@@ -44,7 +44,7 @@ def _read(labels: bytes, taints: bytes, allocatable: bytes) -> Offered:
     pairs = tuple(
         _pair(*pair) for pair in sorted((_decode_labels(labels or b"null") or {}).items())
     )
-    offer = _once(Offer(pairs, _taints(taints), _amounts(allocatable)))
+    offer = _once(Offer(pairs, taints_of(taints), _amounts(allocatable)))
     given = dict(pairs)
     return Offered(offer, tuple([given.get(key) for key in names.NODE_LABELS]))
 
@@ -64,14 +64,14 @@ def _pair(key: str, value: str) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=1024)
-def _taints(content: bytes) -> tuple[Taint, ...]:
+def taints_of(content: bytes) -> tuple[Taint, ...]:
     taints = _decode_taints(content or b"null") or ()
     return tuple(Taint(intern(one.key), intern(one.effect), cut(one.value)) for one in taints)
 
 
 def is_tainted(content: bytes) -> bool:
     """Whether the taint of the lock is among these taints."""
-    return TAINT in _taints(content)
+    return TAINT in taints_of(content)
 
 
 @lru_cache(maxsize=4096)

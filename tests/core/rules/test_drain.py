@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import LOOK_AGAIN_S, Drain, GetObject, RewriteReason, Undrain
 from sunk_sync.core.model.facts import Node, Row, SlurmdPod
+from sunk_sync.core.model.node_signs import Sign
 from sunk_sync.core.model.verdict import QUIET
 from sunk_sync.core.rules.host.drain import EXISTS_AGAIN_S, drain
 from sunk_sync.core.translate.node_states import FROZEN
@@ -507,6 +508,49 @@ def test_a_node_that_wakes_for_a_job_is_drained_once_it_is_up_S1(state: str) -> 
     assert core.wants("n1", *ACTS) == [RewriteReason("n1", f"lifted, was {CORDONED}")]
     core.see(slurm_node("n1", "MIXED"))
     assert core.wants("n1", *ACTS) == [Drain("n1", CORDONED)]
+
+
+SIGNS = [
+    (Sign("taint", "karpenter.sh/disrupted", ""), {}, "node tainted: karpenter.sh/disrupted"),
+    (Sign("taint", "karpenter.sh/disruption", "disrupting"), {},
+     "node tainted: karpenter.sh/disruption=disrupting"),
+    (Sign("taint", "a/b", "soon"), {"drain_taints": (("a/b", ""),)}, "node tainted: a/b=soon"),
+    (Sign("taint", "a/b", "soon"), {"drain_taints": (("a/b", "soon"),)}, "node tainted: a/b=soon"),
+    (Sign("condition", "KernelDeadlock", "True", "DockerHung"),
+     {"drain_conditions": (("KernelDeadlock", "True"),)},
+     "node condition: KernelDeadlock=True (DockerHung)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sign", "settings", "reason"), SIGNS)
+def test_a_node_of_which_others_say_that_it_goes_is_drained_until_they_do_not_S21(
+    sign: Sign, settings: dict[str, Any], reason: str
+) -> None:
+    core = core_of(node=node(signs=(sign,)), **settings)
+    assert reasons(core) == [f"k8s: {reason}"]
+    core.see(slurm_node("n1", "IDLE+DRAIN", reason=f"k8s: {reason}"))
+    core.see(node())
+    assert core.wants("n1", *ACTS) == [Undrain("n1", f"lifted, was k8s: {reason}")]
+
+
+@pytest.mark.parametrize(
+    ("sign", "settings"),
+    [
+        (Sign("taint", "nvidia.com/gpu", "present"), {}),
+        (Sign("taint", "karpenter.sh/disrupted", ""), {"drain_taints": ()}),
+        (Sign("taint", "a/b", "later"), {"drain_taints": (("a/b", "soon"),)}),
+        (Sign("condition", "KernelDeadlock", "True"), {}),
+        (Sign("condition", "a/b", "True"), {"drain_taints": (("a/b", ""),)}),
+        (Sign("condition", "K", "False"), {"drain_conditions": (("K", "True"),)}),
+    ],
+)
+def test_no_other_taint_or_condition_drains_S21(sign: Sign, settings: dict[str, Any]) -> None:
+    assert not reasons(core_of(node=node(signs=(sign,)), **settings))
+
+
+def test_a_cordon_names_itself_before_a_taint_S9_S21() -> None:
+    sign = Sign("taint", "karpenter.sh/disrupted", "")
+    assert reasons(core_of(node=node(signs=(sign,), unschedulable=True))) == [CORDONED]
 
 
 def test_a_node_that_does_not_respond_is_drained_S13() -> None:

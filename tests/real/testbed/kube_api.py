@@ -110,6 +110,16 @@ class KubeApi:
         condition = kube_objects.condition("Ready", status)
         self._patch_status(f"/api/v1/nodes/{name}", {"conditions": [condition]})
 
+    def set_node_condition(self, name: str, kind: str, status: str) -> None:
+        condition = kube_objects.condition(kind, status)
+        self._patch_status(f"/api/v1/nodes/{name}", {"conditions": [condition]})
+
+    def taint_node(self, name: str, key: str, *, on: bool = True) -> None:
+        """Add a taint NoSchedule, or take all of this key away."""
+        taints = [one for one in self.node(name)["spec"].get("taints", ()) if one["key"] != key]
+        taints += [{"key": key, "effect": "NoSchedule"}] if on else []
+        self.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": taints}})
+
     def delete_node(self, name: str) -> None:
         self.rest.call("DELETE", f"/api/v1/nodes/{name}")
 

@@ -22,6 +22,7 @@ from sunk_sync.core.model.names import (
     REASON_NODE_NOT_READY,
     REASON_PENDING_DELETION,
 )
+from sunk_sync.core.model.node_signs import first_sign
 from sunk_sync.core.model.timing import BEFORE_KILL_S
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.node_states import (
@@ -261,6 +262,28 @@ def _node_cordoned(host: Host, *_: object) -> Answer:
     return Stands(f"{words} ({why})" if why else words, why)
 
 
+def _node_tainted(host: Host, configuration: Configuration, _: float) -> Answer:
+    """S21."""
+    node = host.node
+    if node is None:
+        return None
+    sign = first_sign(node.signs, "taint", wanted=configuration.drain_taints)
+    if sign is None:
+        return None
+    return Stands(f"Node {node.name} has taint {sign.words}", sign.words)
+
+
+def _node_condition(host: Host, configuration: Configuration, _: float) -> Answer:
+    """S21."""
+    node = host.node
+    if node is None or not configuration.drain_conditions:
+        return None
+    sign = first_sign(node.signs, "condition", wanted=configuration.drain_conditions)
+    if sign is None:
+        return None
+    return Stands(f"Node {node.name} has condition {sign.words}", sign.words)
+
+
 def _pod_cordoned(host: Host, *_: object) -> Answer:
     """S3."""
     pod = host.pod
@@ -328,6 +351,8 @@ CAUSES = (
     Cause("k8s: pod terminating", _pod_terminating, ends=True),
     Cause(REASON_PENDING_DELETION, _pod_pending_deletion),
     Cause("k8s: node cordoned", _node_cordoned),
+    Cause("k8s: node tainted", _node_tainted),
+    Cause("k8s: node condition", _node_condition),
     Cause("k8s: pod cordoned", _pod_cordoned),
     Cause("k8s: pod not ready", _pod_not_ready, absence=True),
 )
