@@ -62,12 +62,12 @@ MUTANTS = (
     ),
     Mutant(
         name="wrong precedence",
-        story="Of two causes the weaker one gave the reason: operators searched for a cordoned Pod"
-        " while the Node was being replaced.",
+        story="Of two causes the weaker one gave the reason: operators searched for a taint while"
+        " somebody had cordoned the Node.",
         path=DRAIN,
         old='    Cause("k8s: node cordoned", _node_cordoned),\n'
-        '    Cause("k8s: pod cordoned", _pod_cordoned),\n',
-        new='    Cause("k8s: pod cordoned", _pod_cordoned),\n'
+        '    Cause("k8s: node tainted", _node_tainted),\n',
+        new='    Cause("k8s: node tainted", _node_tainted),\n'
         '    Cause("k8s: node cordoned", _node_cordoned),\n',
     ),
     Mutant(
@@ -75,8 +75,30 @@ MUTANTS = (
         story="The reason left by an undrain counted as our drain and was lifted again and again."
         " A later drain by slurmctld kept the text and was lifted too (24.11).",
         path=DRAIN,
-        old="    lifted = sanitise_reason(LIFTED_PREFIX + reason)",
-        new="    lifted = sanitise_reason(reason)",
+        old="    return sanitise_reason(LIFTED_PREFIX + reason)",
+        new="    return sanitise_reason(reason)",
+    ),
+    Mutant(
+        name="power saving drains what it removes",
+        story="Slurm powered a node down, its Node went, and the node was drained when a job woke"
+        " it: slurmctld requeued the job at each wake-up.",
+        path=DRAIN,
+        old="        if powered and cause.comes_of_power_saving():",
+        new="        if powered and cause.ends:",
+    ),
+    Mutant(
+        name="a cordon ends the job that wakes a node",
+        story="A drain of a node on its way up ended the job that waited for it.",
+        path="core/translate/node_states.py",
+        old="    return is_busy(state) and not state.isdisjoint(POWERED_OFF | POWERED_ON)",
+        new='    return is_busy(state) and "POWER_UP" in state',
+    ),
+    Mutant(
+        name="an autoscaler removes a node under new jobs",
+        story="The taint of an autoscaler was not seen, and jobs started until the Node was gone.",
+        path="kube/decode/node_signs.py",
+        old='if one.effect in ("NoSchedule", "NoExecute")]',
+        new='if one.effect == "NoExecute"]',
     ),
     Mutant(
         name="auto-undrain",

@@ -138,7 +138,7 @@ def _rule_state(
     waiting = "; ".join(one.words for one in undecided)
     if not is_our_reason(reason):
         return Ruling(because=f"waiting: {waiting}")
-    lifted = sanitise_reason(LIFTED_PREFIX + reason)
+    lifted = _lifted(reason)
     if not is_drained(slurm_node.state):
         return Ruling(
             (RewriteReason(name, lifted),), "a reason of sunk-sync on a node without drain: lifted"
@@ -177,8 +177,12 @@ def _waking(slurm_node: SlurmNode, stands: Stands) -> Ruling:
     name, reason = slurm_node.name, slurm_node.reason
     flags = "+".join(sorted(slurm_node.state))
     because = f"waiting: {stands.words}, but Slurm wakes it for a job ({flags})"
-    lifted = sanitise_reason(LIFTED_PREFIX + reason)
-    return Ruling((RewriteReason(name, lifted),) if is_our_reason(reason) else (), because)
+    return Ruling((RewriteReason(name, _lifted(reason)),) if is_our_reason(reason) else (), because)
+
+
+def _lifted(reason: str) -> str:
+    """Return the text that stands for a drain of sunk-sync that is over (S2)."""
+    return sanitise_reason(LIFTED_PREFIX + reason)
 
 
 def _node_gone(host: Host, _: Configuration, now: float) -> Answer:
