@@ -4,7 +4,7 @@ import pytest
 from aiohttp import web
 
 from sunk_sync.core.model.actions import GetGang
-from sunk_sync.core.model.facts import GangSize
+from sunk_sync.core.model.gang_size import GangSize
 from sunk_sync.core.model.outcomes import Done, Refused
 from tests.kit.pod_push import Json, Script, outcome_of
 from tests.kube.recorded.server import status

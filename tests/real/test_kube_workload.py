@@ -8,7 +8,8 @@ import pytest
 
 from sunk_sync.core.model import names
 from sunk_sync.core.model.actions import Action, Bind, EndPod, GetGang, SetMetadata, SetScheduled
-from sunk_sync.core.model.facts import GangSize, Node, Observed, Pod, Reference
+from sunk_sync.core.model.facts import Node, Observed, Pod, Reference
+from sunk_sync.core.model.gang_size import GangSize
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused
 from sunk_sync.core.model.pod_spec import (
     Gang,

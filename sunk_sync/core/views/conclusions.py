@@ -207,9 +207,21 @@ def why_unfit(live: LiveJob, members: Members) -> str:
 
 
 def is_broken(members: Members, absent: AbsentPods) -> bool:
-    """Whether a member of a gang was deleted, so that the others must end too (G3)."""
+    """Whether a member was deleted or is made again, so that the others must end too (G3, G8).
+
+    A member that ended by itself is none any more, and its deletion changes nothing.
+    """
+    if members.replacement is not None:
+        return True
     if len(members.pods) + len(absent.pods) < 2:
         return False
     lost = [pod for pod in absent.pods if is_known_gone(absent, pod)]
-    leaving = [pod for pod in members.pods if pod.terminating]
-    return bool(members.pods) and bool(lost or leaving)
+    return bool(members.pods) and bool(lost or members.leaving)
+
+
+def why_others_end(members: Members, job_id: str) -> str:
+    """Return why the other members of a broken gang end."""
+    if members.replacement is None:
+        return f"a member of the gang of job {job_id} is gone"
+    name = members.replacement.name
+    return f"a member of the gang of job {job_id} failed, and Pod {name} takes its place"
