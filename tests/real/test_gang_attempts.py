@@ -17,6 +17,8 @@ from tests.real.workloads import FOREVER, Load
 
 STAGE_HOSTS = 4
 SIZE = 3
+PAUSE_S = 90.0
+"""After three failed Pods the Job controller waits for 40 s."""
 
 pytestmark = [
     pytest.mark.real,
@@ -67,7 +69,7 @@ IGNORED = {
 
 @contextmanager
 def gang(pods: ExampleStage, *, changed: Mapping[str, str] = DEFAULTS) -> Iterator[Example]:
-    with applied(pods, "indexed-job-gang", changed=changed) as example:
+    with applied(pods, "indexed-job-gang", changed=changed, within_s=PAUSE_S) as example:
         yield example
 
 
@@ -91,7 +93,7 @@ def finished(example: Example, *loads: Load, code: int = 0) -> None:
     example.finish(*loads, code=code)
     phase = "Failed" if code else "Succeeded"
     for load in loads:
-        example.until(lambda load=load: load.pod["status"]["phase"] == phase, f"{load} {phase}")
+        load.until(lambda load=load: load.pod["status"]["phase"] == phase)
 
 
 @pytest.mark.parametrize("changed", [DEFAULTS, IGNORED], ids=["defaults", "each index alone"])

@@ -364,14 +364,16 @@ async def test_the_size_of_a_gang_comes_from_its_pod_group_G1(place: Place) -> N
         remove_kind(place.server.rest)
 
 
-async def gang_size(place: Place, kind: Literal["group", "job"], name: str) -> tuple[int, str]:
+async def gang_size(
+    place: Place, kind: Literal["group", "job"], name: str, *, owner: str = ""
+) -> tuple[int, str]:
     """Read the size of a gang, and why it has none."""
-    (seen,) = (await push_done(place, GetGang(kind, NAMESPACE, name, 0.0))).seen
+    (seen,) = (await push_done(place, GetGang(kind, NAMESPACE, name, 0.0, owner))).seen
     assert isinstance(seen, GangSize)
     return seen.size, seen.why
 
 
-async def test_the_size_of_a_gang_comes_from_its_job_G1(place: Place) -> None:
+async def test_the_size_of_a_gang_comes_from_its_job_G1_G9(place: Place) -> None:
     template = {"spec": {"containers": [kube_objects.CONTAINER], "restartPolicy": "Never"}}
     job = {
         "metadata": {"name": "train"},
@@ -384,9 +386,12 @@ async def test_the_size_of_a_gang_comes_from_its_job_G1(place: Place) -> None:
         },
     }
     path = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
-    place.server.rest.call("POST", path, job)
+    made = place.server.rest.call("POST", path, job)
     try:
-        assert await gang_size(place, "job", "train") == (3, "")
+        owner = made["metadata"]["uid"]
+        assert await gang_size(place, "job", "train", owner=owner) == (3, "")
+        size, why = await gang_size(place, "job", "train", owner="an earlier one")
+        assert (size, "another Job" in why) == (0, True)
         for kind in ("job", "group"):
             size, why = await gang_size(place, kind, "none")
             assert (size, bool(why)) == (0, True)
