@@ -215,7 +215,8 @@ def is_broken(members: Members, absent: AbsentPods) -> bool:
         return True
     if len(members.pods) + len(absent.pods) < 2:
         return False
-    lost = [pod for pod in absent.pods if is_known_gone(absent, pod)]
+    gone = [pod for pod in absent.pods if is_known_gone(absent, pod)]
+    lost = gone and not members.unread_ends
     return bool(members.pods) and bool(lost or members.leaving)
 
 

@@ -33,6 +33,10 @@ class Members(Struct, frozen=True, gc=False):
     """A member was deleted before it ended, or ended before it was bound (G3)."""
     replacement: Pod | None = None
     """It takes the place of a member that failed, while others run (G8)."""
+    cleaned_up: tuple[str, ...] = ()
+    """UIDs of members that ended by themselves and are gone, as their Job says."""
+    unread_ends: bool = False
+    """Members are gone, and the Job must be read first: they may have succeeded."""
     resized: str = ""
     """The size of a gang whose job waits has changed, or empty (G9)."""
 

@@ -25,6 +25,8 @@ class GangFacts(Struct, frozen=True, gc=False):
     """When a Pod last came or went."""
     finished: Mapping[str, Pod]
     """Bound Pods that ended by themselves, by UID; some are gone."""
+    gone: Collection[str]
+    """UIDs of Pods that a watch reported as deleted."""
 
 
 def members_of(known: dict[str, Pod], gang: GangFacts) -> Members:
@@ -42,14 +44,15 @@ def members_of_job(
     pods = _sorted(known)
     strange = [pod for pod in pods if pod.uid not in named]
     if not strange:
-        return _members(pods, gang)
+        return _with_lost(_members(pods, gang), named, gang)
     surplus = [pod for pod in strange if not pod.ended]
     members = _members([pod for pod in pods if pod.uid in named], gang, surplus)
     others = sorted(filter(could_have_job, strange), key=_age)
     if not (members.pods and others):
-        return members
+        return _with_lost(members, named, gang)
     if waits and not members.bound:
         return _of_waiting(members, others, [pod for pod in pods if pod.ended], gang)
+    members = _with_lost(members, named, gang)
     return replace(members, replacement=_replacement(members, named, others, gang.finished))
 
 
@@ -136,6 +139,27 @@ def _of_waiting(
     resized = f"its gang has {needed} Pods now, not {now}" if complete and needed > now else ""
     size_read = None if given else _size_read(gang, ready=now + len(others), needed=now)
     return replace(members, resized=resized, size_read=size_read)
+
+
+def _with_lost(members: Members, named: Sequence[str], gang: GangFacts) -> Members:
+    """Say which Pods were cleaned up after their success, when this process did not see it (G8).
+
+    Only a Job counts them: it keeps each Pod until then.
+    """
+    if len(members.pods) == len(named) or not members.pods:
+        return members
+    first = members.pods[0].gang
+    present = {pod.uid for pod in members.pods} | gang.finished.keys()
+    lost = [uid for uid in named if uid not in present and uid not in gang.gone]
+    if not lost or first is None or first.kind != "job":
+        return members
+    if gang.size is None or _is_outdated(gang):
+        read = SizeRead() if gang.size is None else SizeRead(gang.size.asked_s, PODS_CAME_S)
+        return replace(members, size_read=read, unread_ends=True)
+    ends = {pod.uid: pod for pod in (*gang.finished.values(), *members.pods)}.values()
+    seen = [pod for pod in ends if has_succeeded(pod) and _owners([pod]) == {first.owner}]
+    cleaned_up = len(lost) <= gang.size.succeeded - len(seen)
+    return replace(members, cleaned_up=tuple(lost)) if cleaned_up else members
 
 
 def _replacement(

@@ -113,7 +113,7 @@ class WorkloadMemory:
 
     def gang_facts(self, key: str) -> GangFacts:
         changed_s = self.pods_changed_s.get(key, 0.0)
-        return GangFacts(self.sizes.get(key), changed_s, self.finished)
+        return GangFacts(self.sizes.get(key), changed_s, self.finished, self.gone)
 
     def forget(self, key: str) -> None:
         """Forget the facts of a key when its last Pod is gone."""

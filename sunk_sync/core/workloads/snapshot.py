@@ -94,7 +94,7 @@ class WorkloadSnapshots:
         ended_jobs = self._ended_jobs(ended, members.bound) if ended else NO_ENDED_JOBS
         is_complete = named is not None and len(members.pods) == len(named)
         namer = chosen or self._entry_of(ended_jobs.last)
-        absent = () if is_complete else self._absent(job or ended_jobs.last, known)
+        absent = () if is_complete else self._absent(job or ended_jobs.last, known, members)
         workload = _id_of(members, job)
         request = self._request(members)
         unplaced = not members.bound and (job is None or is_waiting(job))
@@ -134,14 +134,17 @@ class WorkloadSnapshots:
         ours = {one for pod in members.pods for one in self._index.jobs_of_uid.get(pod.uid, ())}
         return [row for row in rows if row.job_id in ours]
 
-    def _absent(self, job: Job | None, known: Mapping[str, Pod]) -> tuple[str, ...]:
+    def _absent(
+        self, job: Job | None, known: Mapping[str, Pod], members: Members
+    ) -> tuple[str, ...]:
         """Return Pods of the job that no listing shows, but for those that ended before (G8)."""
         if job is None:
             return ()
         named = job.identity.pods or tuple(f"//{uid}" for uid in job.identity.uids)
-        finished = self._memory.finished
+        seen = {*known, *members.cleaned_up}
         uids = [(pod, uid_in(pod)) for pod in named]
-        return tuple([pod for pod, uid in uids if uid not in known and uid not in finished])
+        finished = self._memory.finished
+        return tuple([pod for pod, uid in uids if uid not in seen and uid not in finished])
 
     def _live_job(
         self, key: str, chosen: Entry[Job], live: Sequence[Entry[Job]], members: Members

@@ -308,3 +308,18 @@ def test_min_member_of_a_pod_group_is_the_number_of_its_pods_G7() -> None:
     full = "its gang already has as many Pods as its size"
     why = f"{full}: minMember of PodGroup pair is the number of its Pods"
     assert messages(core, pods[0])["train-2-1"] == why
+
+
+@pytest.mark.parametrize("succeeded", [1, 0], ids=["it succeeded", "it was deleted"])
+def test_after_a_restart_the_job_says_whether_a_missing_member_has_succeeded_G3_G8(
+    succeeded: int,
+) -> None:
+    first = [succeeded_before, *others] = [ran(0), ran(1), ran(2)]
+    core = two_hosts(*room("n0"), *others, runs(*first))
+    core.now += 1
+    core.answer(succeeded_before, "no")
+    assert core.workload_wants(others[0], GetGang)
+    assert not core.workload_wants(others[0], EndPod)
+    known(core, succeeded=succeeded)
+    assert core.ends(others[0]) == ["train-1-1", "train-2-1"] * (not succeeded)
+    assert not core.cancels(others[0])
