@@ -28,8 +28,10 @@ from tests.sim.workloads.people import (
     Neighbourly,
     WorkloadPeople,
     offer_cpus,
+    pod_spec,
 )
 from tests.sim.workloads.rest import Asked, workload_unrest
+from tests.sim.workloads.teams import TeamPeople
 from tests.sim.workloads.volume_checks import VolumeChecks
 from tests.sim.worlds import Worlds
 
@@ -87,6 +89,12 @@ class WorkloadRun:
             ),
             claims=claims,
             groups=self.groups,
+            teams=TeamPeople(
+                random.Random(f"works teams {seed}"),
+                self.worlds,
+                namespace=NAMESPACE,
+                spec=pod_spec(cpus=5),
+            ),
         )
         self.token = TokenFile("token-0")
         self.outages = Outages(random.Random(f"works weather {seed}"), self.wire, self.token)
