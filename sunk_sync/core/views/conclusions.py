@@ -226,3 +226,16 @@ def why_others_end(members: Members, job_id: str) -> str:
         return f"a member of the gang of job {job_id} is gone"
     name = members.replacement.name
     return f"a member of the gang of job {job_id} failed, and Pod {name} takes its place"
+
+
+def why_beside(workload: Workload) -> str:
+    """Return why the surplus Pods of a gang wait (G7, G8)."""
+    members = workload.members
+    living = [pod for pod in members.pods if not (pod.ended or pod.terminating)]
+    if not living or is_broken(members, workload.absent):
+        return "its gang starts again when the earlier Pods and their Slurm job have ended"
+    full = "its gang already has as many Pods as its size"
+    gang = members.surplus[0].gang
+    if gang is None or gang.kind != "group":
+        return full
+    return f"{full}: minMember of PodGroup {gang.name} is the number of its Pods"

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from sunk_sync.core.explain.account import Account
+from sunk_sync.core.explain.explain import explain
 from sunk_sync.core.model.actions import Bind, EndPod, GetGang, SetScheduled
 from sunk_sync.core.model.facts import Job, Pod
 from sunk_sync.core.model.gang_size import GangSize
@@ -323,3 +325,26 @@ def test_after_a_restart_the_job_says_whether_a_missing_member_has_succeeded_G3_
     known(core, succeeded=succeeded)
     assert core.ends(others[0]) == ["train-1-1", "train-2-1"] * (not succeeded)
     assert not core.cancels(others[0])
+
+
+def explained(core: Core) -> Account:
+    account = explain(core.reconciler, kind="gang", name="ns/train", now=core.now)
+    assert isinstance(account, Account)
+    return account
+
+
+def test_explain_of_a_second_attempt_names_what_is_missing_and_no_earlier_job_G8() -> None:
+    first = [failed(0), failed(1), failed(2)]
+    core = cluster(*first, over(*first), rank(0, attempt=2))
+    core.wait(1)
+    cures = " / ".join(explained(core).cures)
+    assert "Complete the gang: 1 of the 3" in cures
+    assert "resubmit" not in cures
+
+
+def test_explain_of_a_gang_says_why_a_further_pod_waits_G7_G8() -> None:
+    first = [ran(0), ran(1), failed(2)]
+    core = cluster(*first, runs(*first), rank(2, attempt=2))
+    account = explained(core)
+    assert [fact for fact in account.facts if fact.what == "Pod ns/train-2-2"]
+    assert "Pod train-2-2 waits: its gang starts again when" in " / ".join(account.cures)

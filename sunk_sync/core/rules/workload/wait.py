@@ -36,10 +36,10 @@ from sunk_sync.core.views.conclusions import (
     cancelled_id,
     cancelled_job,
     host_waited_for,
-    is_broken,
     mark_of,
     refusal_ends_s,
     was_cancelled,
+    why_beside,
 )
 from sunk_sync.core.views.workload import LiveJob, Workload
 
@@ -234,23 +234,11 @@ def _surplus(workload: Workload) -> tuple[Action, ...]:
     members = workload.members
     if not members.surplus:
         return ()
-    notice = Notice(_why_beside(workload), EVENT_UNSCHEDULABLE)
+    notice = Notice(why_beside(workload), EVENT_UNSCHEDULABLE)
     waiting = [
         pod for pod in members.surplus if not (pod.node_name or pod.ended or pod.terminating)
     ]
     return tuple(action for pod in waiting for action in _show(pod, notice))
-
-
-def _why_beside(workload: Workload) -> str:
-    members = workload.members
-    living = [pod for pod in members.pods if not (pod.ended or pod.terminating)]
-    if not living or is_broken(members, workload.absent):
-        return "its gang starts again when the earlier Pods and their Slurm job have ended"
-    full = "its gang already has as many Pods as its size"
-    gang = members.surplus[0].gang
-    if gang is None or gang.kind != "group":
-        return full
-    return f"{full}: minMember of PodGroup {gang.name} is the number of its Pods"
 
 
 def _late_edit(workload: Workload) -> tuple[Action, ...]:
