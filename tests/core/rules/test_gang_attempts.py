@@ -12,8 +12,8 @@ from sunk_sync.core.model.actions import Bind, EndPod, GetGang, SetScheduled
 from sunk_sync.core.model.facts import Job, Pod
 from sunk_sync.core.model.gang_size import GangSize
 from sunk_sync.core.model.job_identity import workload_id
-from sunk_sync.core.model.pod_spec import Gang
-from tests.kit.build import Core, deleted, identity, job, pod, room, two_hosts
+from sunk_sync.core.model.pod_spec import Gang, GangKind
+from tests.kit.build import Core, deleted, gang_pod, identity, job, pod, room, two_hosts
 
 SIZE = 3
 GANG = Gang("job", "train", owner="uid-train")
@@ -348,3 +348,35 @@ def test_explain_of_a_gang_says_why_a_further_pod_waits_G7_G8() -> None:
     account = explained(core)
     assert [fact for fact in account.facts if fact.what == "Pod ns/train-2-2"]
     assert "Pod train-2-2 waits: its gang starts again when" in " / ".join(account.cures)
+
+
+@pytest.mark.parametrize("kind", ["group", "annotation"])
+def test_a_gang_applied_again_under_its_name_waits_for_the_earlier_pods_G9(kind: GangKind) -> None:
+    """Their Pods do not say which PodGroup they meant, so both are one gang."""
+
+    def sized(size: int) -> Gang:
+        return Gang(kind, "pair", size if kind == "annotation" else 0)
+
+    def read(core: Core, size: int) -> None:
+        core.now += 0.01
+        core.see(GangSize("group", "ns", "pair", size, "", core.now))
+
+    old = [ran(number, gang=sized(2), terminating=True) for number in range(2)]
+    held = job(*old, state="RUNNING", slurm_nodes=("n0", "n1"))
+    new = [rank(number, attempt=2, gang=sized(3)) for number in range(3)]
+    core = two_hosts(*room("n0"), *old, held, *new)
+    read(core, 2)
+    assert set(messages(core, new[0])) == {one.name for one in new}
+    happens(core, *(deleted("pods", one) for one in old))
+    read(core, 3)
+    assert core.submission(new[0]).description.slurm_nodes == 3
+
+
+def test_a_waiting_gang_whose_annotation_names_another_size_gets_another_job_G9() -> None:
+    ring = [gang_pod("a"), gang_pod("b")]
+    core = two_hosts(*room("n0"), *ring, job(*ring))
+    larger = [gang_pod(name, size=3) for name in "abc"]
+    happens(core, larger[2])
+    assert not core.cancels(ring[0])
+    happens(core, *larger)
+    assert core.cancels(ring[0]) == [("7", True)]
