@@ -10,7 +10,7 @@ import pytest
 
 from tests.real.applied import KILL_WAIT_S, NAMESPACE, Example, ExampleStage, applied
 from tests.real.conftest import for_each_slurm, with_settings
-from tests.real.service import allow
+from tests.real.service import Service, allow
 from tests.real.stage import stays
 from tests.real.testbed.kubelet import EXIT_CODE
 from tests.real.workloads import FOREVER, Load
@@ -123,6 +123,28 @@ def test_the_clean_up_of_a_succeeded_rank_ends_no_other_and_only_the_others_come
         assert sorted(map(rank_of, second)) == [1, 2]
         finished(example, *second.values())
         example.until_true("job/train", "Complete")
+
+
+@pytest.mark.parametrize("how", ["succeeded", "deleted"])
+def test_after_a_restart_the_job_says_whether_a_missing_rank_has_succeeded_G3_G8(
+    pods: ExampleStage, scheduler: Service, how: str
+) -> None:
+    """Only the Job knows: sunk-sync did not see the end."""
+    with gang(pods, changed=IGNORED) as example:
+        first = by_rank(attempt(example, SIZE))
+        if how == "succeeded":
+            finished(example, first[0])
+            first[0].delete()
+            example.until(lambda: first[0].gone, "rank 0 is cleaned up")
+            scheduler.restart()
+            assert stays(lambda: all(one.pod["status"]["phase"] == "Running" for one in first[1:]))
+            assert len(example.jobs()) == 1
+        else:
+            scheduler.kill9()
+            first[0].delete()
+            example.until(lambda: first[0].gone, "rank 0 is deleted")
+            scheduler.restart()
+            attempt(example, SIZE, without={one.name: one for one in first})
 
 
 def test_a_failed_rank_that_is_made_again_ends_the_ranks_that_run_G8(pods: ExampleStage) -> None:

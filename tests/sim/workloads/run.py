@@ -93,7 +93,7 @@ class WorkloadRun:
                 random.Random(f"works teams {seed}"),
                 self.worlds,
                 namespace=NAMESPACE,
-                spec=pod_spec(cpus=5),
+                spec=pod_spec(cpus=2),
             ),
         )
         self.token = TokenFile("token-0")

@@ -12,6 +12,9 @@ from tests.sim.workloads.truth import is_alive
 from tests.sim.worlds import Worlds
 
 PODS_MAX = 10
+"""Of a team, with those that have ended."""
+TEAMS_MAX = 2
+"""Teams whose ranks have not all succeeded."""
 TEAM = "embedded/team"
 """Annotation of a Pod: its gang."""
 
@@ -44,19 +47,23 @@ class TeamPeople:
 
     def __init__(self, rng: random.Random, worlds: Worlds, *, namespace: str, spec: Object) -> None:
         self._rng = rng
-        self._kube = worlds.kube
+        self._kube, self._history = worlds.kube, worlds.history
         self._namespace = namespace
         self._spec = spec
         self._teams: list[Team] = []
         self.active = rng.random() < 0.35
 
     def is_due(self) -> bool:
-        return self._rng.random() < 0.4
+        return self._rng.random() < 0.7
 
     def act(self) -> object:
         self._count_ends()
         acts = (self.found, self.make_again, self.make_again, self.make_again, self.clean)
-        return self._rng.choice(acts)()
+        act = self._rng.choice(acts)
+        answer = act()
+        if answer:
+            self._history.count(f"teams: {act.__name__}")
+        return answer
 
     def _pods(self, team: Team) -> Iterator[tuple[str, Object]]:
         """Yield the rank of each Pod, and the Pod."""
@@ -72,7 +79,7 @@ class TeamPeople:
 
     def _add(self, team: Team, rank: str) -> str:
         rng = self._rng
-        run_s, code = str(rng.choice((2, 20, 60))), str(rng.choice((0, 1, 1)))
+        run_s, code = str(rng.choice((2, 8, 40))), str(rng.choice((0, 1)))
         name, metadata = member(
             team.name, rank, team.attempt, size=team.size, knobs={RUN: run_s, EXIT_CODE: code}
         )
@@ -82,16 +89,17 @@ class TeamPeople:
         return name
 
     def found(self) -> object:
-        if sum(len([*self._pods(team)]) for team in self._teams) > PODS_MAX:
-            return "enough"
-        team = Team(f"t{len(self._teams)}", self._rng.choice((2, 2, 3)))
+        open_teams = [team for team in self._teams if len(team.succeeded) < team.size]
+        if len(open_teams) >= TEAMS_MAX:
+            return None
+        team = Team(f"t{len(self._teams)}", self._rng.choice((2, 2, 2, 3)))
         self._teams.append(team)
         return [self._add(team, str(number)) for number in range(team.size)]
 
     def make_again(self) -> object:
         """Make the ranks again that failed, or whose Pod is gone or terminates."""
         made = []
-        for team in self._teams[-3:]:
+        for team in self._teams:
             every = list(self._pods(team))
             if len(every) > PODS_MAX:
                 continue
