@@ -67,6 +67,7 @@ def _of_pod(worlds: Worlds, pod: Object, every: Sequence[Object], *, asked: Aske
     why = _why_none(pod, every, hosts=len(worlds.slurm.nodes))
     # A job that waits stays when the Pod of a rank that succeeded is cleaned up.
     why = "" if why == "G1" and jobs and owner_of(pod) else why
+    why = "" if why == "G7" and _is_bound_in_part(jobs, every) else why
     why = "" if why == "P17" and (asked.resubmits or _is_back(pod, jobs)) else why
     if not (why or jobs) and _waits_beside_others(worlds, pod, every):
         why = "P8"
@@ -86,6 +87,12 @@ def _members(pod: Object, every: Sequence[Object]) -> list[Object]:
     gang = words.annotations_of(pod).get(words.GANG)
     of_gang = [one for one in every if words.annotations_of(one).get(words.GANG) == gang]
     return [pod] if gang is None else of_gang
+
+
+def _is_bound_in_part(jobs: Sequence[Job], every: Sequence[Object]) -> bool:
+    """Whether one of these jobs has bound a Pod: the others must be bound, too (G1)."""
+    bound = {uid_of(one) for one in every if place_of(one)}
+    return any(not uids.isdisjoint(bound) for job in jobs for uids in workloads_of(job))
 
 
 def _is_edited(pod: Object) -> bool:

@@ -13,7 +13,7 @@ from tests.sim.worlds import Worlds
 
 PODS_MAX = 10
 """Of a team, with those that have ended."""
-TEAMS_MAX = 2
+TEAMS_MAX = 3
 """Teams whose ranks have not all succeeded."""
 TEAM = "embedded/team"
 """Annotation of a Pod: its gang."""
@@ -79,10 +79,9 @@ class TeamPeople:
 
     def _add(self, team: Team, rank: str) -> str:
         rng = self._rng
-        run_s, code = str(rng.choice((2, 8, 40))), str(rng.choice((0, 1)))
-        name, metadata = member(
-            team.name, rank, team.attempt, size=team.size, knobs={RUN: run_s, EXIT_CODE: code}
-        )
+        run_s, code = rng.choice((2, 8, 40, None)), str(rng.choice((0, 1)))
+        knobs = {} if run_s is None else {RUN: str(run_s), EXIT_CODE: code}
+        name, metadata = member(team.name, rank, team.attempt, size=team.size, knobs=knobs)
         self._kube.add_pod(
             name, namespace=self._namespace, metadata=metadata, spec=dict(self._spec)
         )
