@@ -124,7 +124,11 @@ class WorkloadPeople:
             answer = self._worlds.try_to(PERSON, self._claims.act)
             self._worlds.history.note("people", "volumes", str(answer)[:150])
         self.act_on_groups()
-        if self._teams.active and self._teams.is_due():
+        if self._teams.is_due():
+            self.act_on_teams()
+
+    def act_on_teams(self) -> None:
+        if self._teams.active:
             answer = self._worlds.try_to(PERSON, self._teams.act)
             self._worlds.history.note("people", "teams", str(answer)[:150])
 

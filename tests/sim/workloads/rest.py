@@ -387,6 +387,8 @@ def _gangs(pods: Sequence[Object]) -> Iterator[str]:
         bound = [pod["metadata"]["name"] for pod in each if place_of(pod)]
         if any(not is_alive(pod) for pod in each):
             continue  # a member that ended by itself stays when the others are deleted
+        if any(map(owner_of, each)):
+            continue  # the Pod of a rank that succeeded may be cleaned up
         if bound and len(bound) != size:
             yield f"G1: of gang {gang} only {bound} are bound, of {size}"
 

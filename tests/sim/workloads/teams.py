@@ -56,6 +56,9 @@ class TeamPeople:
     def is_due(self) -> bool:
         return self._rng.random() < 0.7
 
+    def pause_s(self) -> float:
+        return self._rng.choice((0.5, 5.0, 12.0))
+
     def act(self) -> object:
         self._count_ends()
         acts = (self.found, self.make_again, self.make_again, self.make_again, self.clean)
