@@ -20,7 +20,7 @@ ROWS = (
     *(f"P{number}" for number in range(1, 33)),
     "P11a",
     "P25b",
-    *(f"G{number}" for number in range(1, 8)),
+    *(f"G{number}" for number in range(1, 10)),
     *(f"L{number}" for number in range(1, 10)),
     *(f"W{number}" for number in range(1, 5)),
     "L4a",

@@ -49,7 +49,7 @@ def test_every_history_with_workloads_keeps_all_promises(seeds: Sequence[int]) -
     """The same with workload Pods, jobs and the hooks server. No Pod is bound where its job is not,
     or beside a Pod whose job is not confirmed. No job ends before its Pods, no Pod before its job.
     Nothing is submitted twice or against a human's cancel. In the end each Pod is bound or says
-    why, and has one job (P1-P30, G1-G7, L6-L7, F2).
+    why, and has one job (P1-P30, G1-G9, L6-L7, F2).
     """
     run_histories(seeds, kind=WorkloadHistory)
 

@@ -26,7 +26,6 @@ from sunk_sync.core.model.facts import (
     SOURCES,
     Attempt,
     Deleted,
-    GangSize,
     News,
     Node,
     Observed,
@@ -36,6 +35,7 @@ from sunk_sync.core.model.facts import (
     Source,
     Taken,
 )
+from sunk_sync.core.model.gang_size import GangSize
 from sunk_sync.core.model.names import CANCELLED, DISRUPTION_CONDITION, JOB_ID, SCHEDULED_CONDITION
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.model.user_policy import Namespace

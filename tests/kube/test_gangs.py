@@ -8,10 +8,12 @@ from sunk_sync.kube.decode.gangs import SIZE_MAX
 from tests.kit.pod_rows import Json, row, settings
 
 LWS = names.LWS_GROUP
-JOB_OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "controller": True}
+JOB_OWNER = {
+    "apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u1", "controller": True
+}  # fmt: skip
 
 
-OTHER_OWNER = JOB_OWNER | {"controller": False, "name": "other"}
+OTHER_OWNER = JOB_OWNER | {"controller": False, "name": "other", "uid": "u0"}
 GROUP, OLDER_GROUP = names.POD_GROUP_LABELS[:2]
 SIZE_OF_LWS = {names.LWS_SIZE: "4"}
 SIZE_3 = settings(gang_size="3")
@@ -49,8 +51,10 @@ def test_metadata_names_a_gang_G1(labels: Json, annotations: Json, gang: Gang | 
 @pytest.mark.parametrize(
     ("owners", "size", "gang"),
     [
-        pytest.param([JOB_OWNER], {}, Gang("job", "train"), id="Indexed Job"),
-        pytest.param([OTHER_OWNER, JOB_OWNER], SIZE_3, Gang("job", "train", 3), id="our size"),
+        pytest.param([JOB_OWNER], {}, Gang("job", "train", owner="u1"), id="Indexed Job"),
+        pytest.param(
+            [OTHER_OWNER, JOB_OWNER], SIZE_3, Gang("job", "train", 3, owner="u1"), id="our size"
+        ),
         pytest.param(
             [JOB_OWNER | {"kind": "X"}],
             {},
@@ -61,6 +65,11 @@ def test_metadata_names_a_gang_G1(labels: Json, annotations: Json, gang: Gang | 
 )
 def test_a_gang_is_read_from_the_owner_Job_G1(owners: list[Json], size: Json, gang: Gang) -> None:
     assert row(annotations=settings(gang="job") | size, ownerReferences=owners).gang == gang
+
+
+def test_members_of_any_gang_know_who_made_them_G8() -> None:
+    gang = row(annotations=OURS, ownerReferences=[OTHER_OWNER, JOB_OWNER]).gang
+    assert gang == Gang("annotation", "a", 2, owner="u1")
 
 
 @pytest.mark.parametrize("size", ["", "0", "-1", "x", "1.5", "٣", str(SIZE_MAX + 1), "9" * 5000])

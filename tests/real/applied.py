@@ -32,8 +32,9 @@ class ExampleStage(PodStage):
 class Example:
     """A file of deploy/examples that is applied."""
 
-    def __init__(self, stage: ExampleStage) -> None:
+    def __init__(self, stage: ExampleStage, *, within_s: float) -> None:
         self.stage = stage
+        self.within_s = within_s
         self.kube = stage.bed.kube
 
     def kubectl(self, *argv: str) -> str:
@@ -51,7 +52,7 @@ class Example:
         return self.kubectl("get", "all", "-o", "wide") + self.stage.bed.slurm.squeue()
 
     def until(self, claim: Callable[[], Any], what: str) -> None:
-        eventually(claim, what, within_s=WITHIN_S, show=self.show)
+        eventually(claim, what, within_s=self.within_s, show=self.show)
 
     def until_true(self, what: str, kind: str) -> None:
         """Wait for a condition of KIND/NAME."""
@@ -143,7 +144,11 @@ def number_of(job: Job) -> str:
 
 @contextmanager
 def applied(
-    stage: ExampleStage, name: str, *, changed: Mapping[str, str] = {}
+    stage: ExampleStage,
+    name: str,
+    *,
+    changed: Mapping[str, str] = {},
+    within_s: float = WITHIN_S,
 ) -> Iterator[Example]:
     """Apply an example; at the end delete it, and see its Pods and jobs end."""
     text = (EXAMPLES / f"{name}.yaml").read_text()
@@ -152,7 +157,7 @@ def applied(
         text = text.replace(old, new)
     file = stage.bed.kube.directory / f"{name}.yaml"
     file.write_text(text)
-    example = Example(stage)
+    example = Example(stage, within_s=within_s)
     example.kubectl("apply", "-f", str(file))
     begun_s = time.monotonic()
     try:

@@ -354,3 +354,66 @@ def test_groups_whose_leader_must_be_ready_first_never_start(pods: ExampleStage)
         for leader in leaders:
             leader.until(lambda leader=leader: leader.message.startswith("1 of the 2 Pods"))
         assert stays(lambda: not example.jobs())
+
+
+AGAIN = [
+    pytest.param("jobset", 4, {}, id="JobSet"),
+    pytest.param("leaderworkerset", 4, {}, id="LeaderWorkerSet"),
+    pytest.param("trainjob", 2, {}, id="TrainJob"),
+    pytest.param("trainjob", 2, COSCHEDULED, id="TrainJob by PodGroup"),
+]
+nightly = pytest.mark.night("test_gang_attempts shows the same with the Job controller alone")
+
+
+@beside
+@nightly
+@pytest.mark.parametrize(("name", "size", "changed"), AGAIN)
+def test_gangs_of_each_controller_come_back_after_all_or_one_of_them_failed_G8(
+    pods: ExampleStage, name: str, size: int, changed: dict[str, str]
+) -> None:
+    with applied(pods, name, changed=changed, within_s=90) as example:
+        first = example.until_running(size)
+        gangs = len(example.gangs(first))
+        example.finish(*first.values(), code=1)
+        second = example.until_running(size, without=first)
+        assert len(example.gangs(second)) == gangs
+        names = min(example.gangs(second).values())
+        example.finish(second[names[0]], code=1)
+        third = example.until_running(size, without={one: second[one] for one in names})
+        assert len(example.gangs(third)) == gangs
+
+
+@beside
+@nightly
+@pytest.mark.parametrize(("name", "size", "changed"), [AGAIN[0], *AGAIN[2:]])
+def test_the_clean_up_of_a_succeeded_pod_ends_no_other_of_its_gang_G8(
+    pods: ExampleStage, name: str, size: int, changed: dict[str, str]
+) -> None:
+    with applied(pods, name, changed=changed, within_s=90) as example:
+        first = example.until_running(size)
+        jobs = example.jobs().keys()
+        done, *others = (first[one] for one in sorted(first))
+        example.finish(done)
+        done.until(lambda: done.pod["status"]["phase"] == "Succeeded")
+        done.delete()
+        example.until(lambda: done.gone, "cleaned up")
+        assert stays(lambda: all(one.pod["status"]["phase"] == "Running" for one in others))
+        assert example.jobs().keys() == jobs
+
+
+@beside
+@nightly
+@pytest.mark.parametrize(
+    ("name", "what", "size"), [("jobset", "jobset/sweep", 4), ("trainjob", "trainjob/llm", 2)]
+)
+def test_gangs_that_are_suspended_and_resumed_come_back_G8(
+    pods: ExampleStage, name: str, what: str, size: int
+) -> None:
+    with applied(pods, name, within_s=90) as example:
+        first = example.until_running(size)
+        gangs = len(example.gangs(first))
+        example.kubectl("patch", what, "--type=merge", "-p", '{"spec":{"suspend":true}}')
+        example.until(lambda: not example.alive() and not example.jobs(), "suspended")
+        example.kubectl("patch", what, "--type=merge", "-p", '{"spec":{"suspend":false}}')
+        second = example.until_running(size, without=first)
+        assert len(example.gangs(second)) == gangs

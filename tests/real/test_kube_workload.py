@@ -8,7 +8,8 @@ import pytest
 
 from sunk_sync.core.model import names
 from sunk_sync.core.model.actions import Action, Bind, EndPod, GetGang, SetMetadata, SetScheduled
-from sunk_sync.core.model.facts import GangSize, Node, Observed, Pod, Reference
+from sunk_sync.core.model.facts import Node, Observed, Pod, Reference
+from sunk_sync.core.model.gang_size import GangSize
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused
 from sunk_sync.core.model.pod_spec import (
     Gang,
@@ -363,14 +364,16 @@ async def test_the_size_of_a_gang_comes_from_its_pod_group_G1(place: Place) -> N
         remove_kind(place.server.rest)
 
 
-async def gang_size(place: Place, kind: Literal["group", "job"], name: str) -> tuple[int, str]:
+async def gang_size(
+    place: Place, kind: Literal["group", "job"], name: str, *, owner: str = ""
+) -> tuple[int, str]:
     """Read the size of a gang, and why it has none."""
-    (seen,) = (await push_done(place, GetGang(kind, NAMESPACE, name, 0.0))).seen
+    (seen,) = (await push_done(place, GetGang(kind, NAMESPACE, name, 0.0, owner))).seen
     assert isinstance(seen, GangSize)
     return seen.size, seen.why
 
 
-async def test_the_size_of_a_gang_comes_from_its_job_G1(place: Place) -> None:
+async def test_the_size_of_a_gang_comes_from_its_job_G1_G9(place: Place) -> None:
     template = {"spec": {"containers": [kube_objects.CONTAINER], "restartPolicy": "Never"}}
     job = {
         "metadata": {"name": "train"},
@@ -383,9 +386,12 @@ async def test_the_size_of_a_gang_comes_from_its_job_G1(place: Place) -> None:
         },
     }
     path = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
-    place.server.rest.call("POST", path, job)
+    made = place.server.rest.call("POST", path, job)
     try:
-        assert await gang_size(place, "job", "train") == (3, "")
+        owner = made["metadata"]["uid"]
+        assert await gang_size(place, "job", "train", owner=owner) == (3, "")
+        size, why = await gang_size(place, "job", "train", owner="an earlier one")
+        assert (size, "another Job" in why) == (0, True)
         for kind in ("job", "group"):
             size, why = await gang_size(place, kind, "none")
             assert (size, bool(why)) == (0, True)

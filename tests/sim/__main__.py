@@ -31,6 +31,7 @@ PLAYS = {
 """Whether there are two replicas, and what the seed is about → how it is played."""
 HEADS = (
     "fault: ", "exempt: ", "hosts", "gates: ", "overlap", "late", "changes of", "groups: ",
+    "teams: ",
 )  # fmt: skip
 """Counters that are printed."""
 SHOWN = 12

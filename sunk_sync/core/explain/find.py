@@ -9,6 +9,7 @@ from sunk_sync.core.model.facts import Pod, SlurmdPod
 from sunk_sync.core.model.keys import (
     GANG_PREFIX,
     Key,
+    gang_name,
     host_key,
     node_set_key,
     workload_key,
@@ -81,7 +82,7 @@ def _job(graph: Graph, name: str) -> Found | Unknown:
 def _gang(graph: Graph, name: str) -> Found | Unknown:
     """`namespace/name`, or a name that only one gang has."""
     gangs = {
-        _gang_name(key): key for key in graph.workloads.index.pods if key.startswith(GANG_PREFIX)
+        gang_name(key): key for key in graph.workloads.index.pods if key.startswith(GANG_PREFIX)
     }
     names = _meant(gangs, name)
     if len(names) == 1:
@@ -89,12 +90,6 @@ def _gang(graph: Graph, name: str) -> Found | Unknown:
     if names:
         return Unknown(f"several namespaces have a gang {name}", tuple(sorted(names)[:SIMILAR_MAX]))
     return _unknown(f"no Pod belongs to a gang {name}", name, gangs)
-
-
-def _gang_name(key: str) -> str:
-    """`gang/ns/Job/name` → `ns/name`."""
-    _, namespace, _, name = key.split("/", 3)
-    return f"{namespace}/{name}"
 
 
 def _node_set(graph: Graph, name: str) -> Found | Unknown:

@@ -11,7 +11,7 @@ from sunk_sync.core.tables.claims import pod_key
 from sunk_sync.core.translate.job_states import is_waiting
 from sunk_sync.core.translate.pending import error_in_words, in_words
 from sunk_sync.core.translate.shortened import shortened
-from sunk_sync.core.views.conclusions import cancelled_job, full_hosts, refusal_ends_s
+from sunk_sync.core.views.conclusions import cancelled_job, full_hosts, refusal_ends_s, why_beside
 from sunk_sync.core.views.workload import Workload
 
 REASONS_MAX = 16
@@ -29,7 +29,7 @@ def workload_facts(graph: Graph, key: str, *, now: float) -> tuple[Fact, ...]:
 
 
 def _pod_facts(graph: Graph, workload: Workload, *, now: float) -> Iterator[Fact]:
-    pods = workload.members.pods
+    pods = (*workload.members.pods, *workload.members.surplus)
     for pod in pods[:SEE_MAX]:
         entry = graph.pods.entries[pod_key(pod.namespace, pod.name)]
         ages = watched(graph.pods, entry, now=now)
@@ -124,15 +124,22 @@ def _host_facts(graph: Graph, workload: Workload) -> Iterator[Fact]:
 
 def workload_cures(graph: Graph, key: str) -> tuple[str, ...]:
     workload = graph.workload(key)
-    return (*_cures_of_pods(graph, workload), *_cures_of_jobs(workload))
+    gang = _cures_of_gang(workload)
+    return (*gang, *_cures_of_pods(graph, workload), *_cures_of_jobs(workload))
+
+
+def _cures_of_gang(workload: Workload) -> Iterator[str]:
+    members = workload.members
+    if members.missing:
+        yield f"Complete the gang: {members.missing}"
+    if members.surplus:
+        yield f"Pod {members.surplus[0].name} waits: {why_beside(workload)}"
 
 
 def _cures_of_pods(graph: Graph, workload: Workload) -> Iterator[str]:
     members = workload.members
     if any(pod.gated for pod in members.pods):
         yield "Remove the scheduling gates of the Pod: sunk-sync waits for them"
-    if members.missing:
-        yield f"Complete the gang: {members.missing}"
     if workload.request.invalid:
         yield f"Correct the Pod and create it again: {workload.request.invalid}"
     if workload.hosts.unfit:

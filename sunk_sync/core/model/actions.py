@@ -263,6 +263,8 @@ class GetGang(Struct, frozen=True, gc=False):
     namespace: str
     name: str
     after_s: float
+    owner: str = ""
+    """UID of the Job."""
 
 
 class SetScheduled(Struct, frozen=True, gc=False):

@@ -10,21 +10,14 @@ from msgspec import Struct
 
 from sunk_sync.core.model.calls import CallEnded, GateCall, JobNotice, LockCall, StopCall
 from sunk_sync.core.model.condition import Condition, ConditionStatus
+from sunk_sync.core.model.gang_size import GangSize
 from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.model.node_lock import LockState, NodePods
 from sunk_sync.core.model.node_set import NodeSet, Stamp
 from sunk_sync.core.model.node_set_answers import NodeSetAnswer
 from sunk_sync.core.model.node_signs import NO_SIGNS, Signs
 from sunk_sync.core.model.placeholder import PlaceholderKind
-from sunk_sync.core.model.pod_spec import (
-    NO_OFFER,
-    Gang,
-    GangKind,
-    Offer,
-    OtherPod,
-    PodPhase,
-    PodSpec,
-)
+from sunk_sync.core.model.pod_spec import NO_OFFER, Gang, Offer, OtherPod, PodPhase, PodSpec
 from sunk_sync.core.model.restraint import Holding, Paused
 from sunk_sync.core.model.topology_file import TopologyReport
 from sunk_sync.core.model.user_policy import Namespace, UserPolicy
@@ -283,18 +276,6 @@ class Contradicted(Struct, frozen=True, gc=False):
     """A write found no object of this UID: the row is outdated (F3)."""
 
     reference: Reference
-    asked_s: float
-
-
-class GangSize(Struct, frozen=True, gc=False):
-    """Number of members of a gang, from its PodGroup or Job (G1)."""
-
-    kind: GangKind
-    namespace: str
-    name: str
-    size: int
-    """0: unknown, `why` says so."""
-    why: str
     asked_s: float
 
 

@@ -34,8 +34,18 @@ def uids_of(identity: Identity) -> list[str]:
 
 
 def gang_key(namespace: str, gang: Gang) -> str:
-    """Key of a gang's workload; each namespace has its own gangs (G6)."""
-    return f"{GANG_PREFIX}{namespace}/{gang.kind}/{gang.name}"
+    """Key of a gang's workload; each namespace has its own gangs (G6).
+
+    A Job of the same name that is made later is another gang.
+    """
+    name = f"{gang.owner}/{gang.name}" if gang.kind == "job" else gang.name
+    return f"{GANG_PREFIX}{namespace}/{gang.kind}/{name}"
+
+
+def gang_name(key: str) -> str:
+    """Return `namespace/name` of a gang's key."""
+    _, namespace, kind, name = key.split("/", 3)
+    return f"{namespace}/{name.partition('/')[2] if kind == 'job' else name}"
 
 
 def workload_key_of(pod: Pod) -> str:

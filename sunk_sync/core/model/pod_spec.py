@@ -147,3 +147,5 @@ class Gang(Struct, frozen=True, gc=False):
     """From the Pod; 0: sunk-sync reads it from the PodGroup or Job."""
     problem: str = ""
     """Why the name or size is invalid, or empty."""
+    owner: str = ""
+    """UID of the controller that made the Pod; empty: none did."""

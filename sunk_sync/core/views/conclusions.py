@@ -207,9 +207,35 @@ def why_unfit(live: LiveJob, members: Members) -> str:
 
 
 def is_broken(members: Members, absent: AbsentPods) -> bool:
-    """Whether a member of a gang was deleted, so that the others must end too (G3)."""
+    """Whether a member was deleted or is made again, so that the others must end too (G3, G8).
+
+    A member that ended by itself is none any more, and its deletion changes nothing.
+    """
+    if members.replacement is not None:
+        return True
     if len(members.pods) + len(absent.pods) < 2:
         return False
-    lost = [pod for pod in absent.pods if is_known_gone(absent, pod)]
-    leaving = [pod for pod in members.pods if pod.terminating]
-    return bool(members.pods) and bool(lost or leaving)
+    gone = [pod for pod in absent.pods if is_known_gone(absent, pod)]
+    lost = gone and not members.unread_ends
+    return bool(members.pods) and bool(lost or members.leaving)
+
+
+def why_others_end(members: Members, job_id: str) -> str:
+    """Return why the other members of a broken gang end."""
+    if members.replacement is None:
+        return f"a member of the gang of job {job_id} is gone"
+    name = members.replacement.name
+    return f"a member of the gang of job {job_id} failed, and Pod {name} takes its place"
+
+
+def why_beside(workload: Workload) -> str:
+    """Return why the surplus Pods of a gang wait (G7, G8)."""
+    members = workload.members
+    living = [pod for pod in members.pods if not (pod.ended or pod.terminating)]
+    if not living or is_broken(members, workload.absent):
+        return "its gang starts again when the earlier Pods and their Slurm job have ended"
+    full = "its gang already has as many Pods as its size"
+    gang = members.surplus[0].gang
+    if gang is None or gang.kind != "group":
+        return full
+    return f"{full}: minMember of PodGroup {gang.name} is the number of its Pods"

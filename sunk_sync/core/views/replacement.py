@@ -35,7 +35,7 @@ def _why_in_its_state(workload: Workload, live: LiveJob) -> str:
     if bound and (is_waiting(job) or workload.locations.moved):
         return "it was requeued, and a Pod is never moved"
     if is_waiting(job):
-        return _why_edited(workload, job)
+        return workload.members.resized or _why_edited(workload, job)
     if "SUSPENDED" in job.state and not bound:
         return "it was suspended before its Pod was bound"
     if not is_running(job):

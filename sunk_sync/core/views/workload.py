@@ -9,6 +9,15 @@ from sunk_sync.core.model.volumes import Volume, VolumeClaim
 from sunk_sync.core.views.parts import Placement, Stuck, SubmissionHistory, Tried
 
 
+class SizeRead(Struct, frozen=True, gc=False):
+    """A read of the PodGroup or Job that names the size of a gang."""
+
+    asked_s: float = 0.0
+    """When it was read last; 0: never."""
+    pause_s: float = 0.0
+    """How long sunk-sync waits after that."""
+
+
 class Members(Struct, frozen=True, gc=False):
     pods: tuple[Pod, ...]
     """Sorted by name; empty: only jobs are left."""
@@ -18,9 +27,18 @@ class Members(Struct, frozen=True, gc=False):
     """Pods beyond the size of their gang (G7)."""
     missing: str = ""
     """Why the gang is not complete, or empty."""
-    ask_size: bool = False
-    """sunk-sync must read the size from the PodGroup or Job."""
-    size_asked_s: float = 0.0
+    size_read: SizeRead | None = None
+    """sunk-sync must read the size from the PodGroup or Job; None: it need not."""
+    leaving: bool = False
+    """A member was deleted before it ended, or ended before it was bound (G3)."""
+    replacement: Pod | None = None
+    """It takes the place of a member that failed, while others run (G8)."""
+    cleaned_up: tuple[str, ...] = ()
+    """UIDs of members that ended by themselves and are gone, as their Job says."""
+    unread_ends: bool = False
+    """Members are gone, and the Job must be read first: they may have succeeded."""
+    resized: str = ""
+    """The size of a gang whose job waits has changed, or empty (G9)."""
 
 
 class JobRequest(Struct, frozen=True, gc=False):

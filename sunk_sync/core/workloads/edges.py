@@ -7,7 +7,6 @@ from sunk_sync.core.model.facts import (
     Attempt,
     BindRefused,
     BindTried,
-    GangSize,
     GetResult,
     Job,
     Pod,
@@ -15,17 +14,16 @@ from sunk_sync.core.model.facts import (
     SubmitRefused,
     Taken,
 )
+from sunk_sync.core.model.gang_size import GangSize
 from sunk_sync.core.model.keys import (
     CLUSTER,
     GANG_PREFIX,
     Key,
-    gang_key,
     host_key,
     uids_of,
     workload_key,
     workload_key_of,
 )
-from sunk_sync.core.model.pod_spec import Gang
 from sunk_sync.core.model.volumes import ProvisionerSaid
 from sunk_sync.core.tables.last_seen import node_place
 from sunk_sync.core.translate.job_states import has_passed_prolog, is_live, is_waiting
@@ -73,6 +71,7 @@ class WorkloadEdges:
         self, before: Pod | None, after: Pod | None, *, now: float, deleted: bool = False
     ) -> set[Key]:
         """Return the keys that read this Pod; `deleted`: a watch reported its deletion."""
+        self._memory.note_members(before, after, now=now)
         if before is not None and after is not None and stays(before, after):
             return self._pod_stays(before, after)
         tried = self._memory.binds_tried.get(before.uid) if before is not None else None
@@ -247,9 +246,7 @@ class WorkloadEdges:
             case BindRefused() | BindTried() if word.uid in index.key_of_uid:
                 return self.bind_tried(memory.note_binding(word))
             case GangSize():
-                key = gang_key(word.namespace, Gang(word.kind, word.name))
-                memory.sizes[key] = word
-                memory.forget(key)
+                key = memory.note_size(word)
                 return {workload_key(key)} | self._placed_again((key,))
             case JobNotice() if word.job_id in self._jobs.entries:
                 known = self._jobs.entries[word.job_id]

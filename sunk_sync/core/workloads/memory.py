@@ -13,19 +13,21 @@ from sunk_sync.core.model.facts import (
     Attempt,
     BindRefused,
     BindTried,
-    GangSize,
     GetResult,
     Job,
     Pod,
     SubmitRefused,
 )
-from sunk_sync.core.model.keys import uids_of
+from sunk_sync.core.model.gang_size import GangSize
+from sunk_sync.core.model.keys import gang_key, uids_of, workload_key_of
 from sunk_sync.core.model.placeholder import QUEUED
+from sunk_sync.core.model.pod_spec import Gang
 from sunk_sync.core.model.timing import BINDING_S
 from sunk_sync.core.translate.job_states import has_passed_prolog, is_live, is_placed
 from sunk_sync.core.views.conclusions import cancelled_id, was_cancelled
 from sunk_sync.core.views.parts import Tried
 from sunk_sync.core.workloads.index import WorkloadIndex
+from sunk_sync.core.workloads.members import GangFacts
 from sunk_sync.core.workloads.submissions import SubmissionLog
 
 KEPT_S = 600.0
@@ -42,6 +44,10 @@ class WorkloadMemory:
         self.bind_refusals: dict[str, BindRefused] = {}  # by UID
         self.binds_tried: dict[str, Tried] = {}  # by UID, until the Pod is read: settle_binds
         self.sizes: dict[str, GangSize] = {}  # by key of the gang
+        self.pods_changed_s: dict[str, float] = {}
+        """Key of a gang → when a Pod of it last came or went."""
+        self.finished: dict[str, Pod] = {}
+        """By UID: bound members of gangs that ended by themselves, not by a deletion (G8)."""
         self.gang_ids: dict[str, tuple[str, ...]] = {}
         """Key of a gang → ids of submissions without an answer."""
         self.gone: dict[str, None] = {}
@@ -77,6 +83,37 @@ class WorkloadMemory:
             self.binds_tried.pop(pod.uid, None)
         if deleted and pod.uid in self.index.jobs_of_uid:
             self.gone[pod.uid] = None
+        if moves and pod.uid not in self.index.jobs_of_uid:
+            self.finished.pop(pod.uid, None)
+
+    def _note_end(self, before: Pod | None, after: Pod) -> None:
+        """Note the end of a bound member of a gang, unless it was about to be deleted then (G8)."""
+        if after.gang is None or not (after.ended and after.node_name):
+            return
+        deleted = before is not None and before.uid == after.uid and before.terminating
+        if not deleted or after.uid in self.finished:
+            self.finished[after.uid] = after
+
+    def note_members(self, before: Pod | None, after: Pod | None, *, now: float) -> None:
+        """A Pod changed: note its end (G8), or when the Pods of its gang became others (G9)."""
+        rows = [row for row in (before, after) if row is not None]
+        if after is not None:
+            self._note_end(before, after)
+        if before and after and (before.uid, before.gang) == (after.uid, after.gang):
+            return
+        gangs = [workload_key_of(row) for row in rows if row.gang is not None]
+        self.pods_changed_s.update(dict.fromkeys(gangs, now))
+
+    def note_size(self, word: GangSize) -> str:
+        """Note the size of a gang that has Pods; return its key."""
+        key = gang_key(word.namespace, Gang(word.kind, word.name, owner=word.owner))
+        self.sizes[key] = word
+        self.forget(key)
+        return key
+
+    def gang_facts(self, key: str) -> GangFacts:
+        changed_s = self.pods_changed_s.get(key, 0.0)
+        return GangFacts(self.sizes.get(key), changed_s, self.finished, self.gone)
 
     def forget(self, key: str) -> None:
         """Forget the facts of a key when its last Pod is gone."""
@@ -84,6 +121,7 @@ class WorkloadMemory:
             self.submissions.forget(key)
             self.missing_s.pop(key, None)
             self.sizes.pop(key, None)
+            self.pods_changed_s.pop(key, None)
             self.gang_ids.pop(key, None)
 
     def bound_since_s(self, key: str) -> float | None:
@@ -103,6 +141,8 @@ class WorkloadMemory:
             if uid not in self.index.jobs_of_uid:
                 self.gone.pop(uid, None)
                 self.get_results.pop(uid, None)
+                if uid not in self.index.key_of_uid:
+                    self.finished.pop(uid, None)
 
     def forget_ends(self) -> None:
         """All Pods are listed: forget ends of missing Pods."""

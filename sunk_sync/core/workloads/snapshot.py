@@ -58,7 +58,7 @@ from sunk_sync.core.views.workload import (
     Workload,
 )
 from sunk_sync.core.workloads.gang_hosts import NOT_TOGETHER, assign
-from sunk_sync.core.workloads.members import kinds_of, members_of
+from sunk_sync.core.workloads.members import kinds_of, members_of, members_of_job
 from sunk_sync.core.workloads.pod_locations import locate_pods, stuck_pods
 from sunk_sync.core.workloads.workloads import Workloads
 
@@ -88,13 +88,13 @@ class WorkloadSnapshots:
         chosen = self._choose(live, known)
         job = chosen.row if chosen is not None else None
         named = self._index.uids_of_job[job.job_id] if job is not None else None
-        members = members_of(known, named, size_fact=self._memory.sizes.get(key))
-        ended = [] if len(live) == len(entries) else _ended(entries)
-        ended += self._memory.ends_of(known.values())
+        members = self._members(key, job)
+        ended = [] if len(live) == len(entries) else self._ended(entries, members)
+        ended += self._memory.ends_of(members.pods)
         ended_jobs = self._ended_jobs(ended, members.bound) if ended else NO_ENDED_JOBS
         is_complete = named is not None and len(members.pods) == len(named)
         namer = chosen or self._entry_of(ended_jobs.last)
-        absent = () if is_complete else _absent(job or ended_jobs.last, known)
+        absent = () if is_complete else self._absent(job or ended_jobs.last, known, members)
         workload = _id_of(members, job)
         request = self._request(members)
         unplaced = not members.bound and (job is None or is_waiting(job))
@@ -118,6 +118,33 @@ class WorkloadSnapshots:
             lost=self._residents.is_lost(key),
             gate=self._all.gate(),
         )
+
+    def _members(self, key: str, job: Job | None) -> Members:
+        known, gang = self._index.pods.get(key, NO_PODS), self._memory.gang_facts(key)
+        if job is None:
+            return members_of(known, gang)
+        named = self._index.uids_of_job[job.job_id]
+        return members_of_job(known, named, gang=gang, waits=is_waiting(job))
+
+    def _ended(self, entries: Sequence[Entry[Job]], members: Members) -> list[Job]:
+        """Return ended jobs of the members: those of Pods that ended before are history (G8)."""
+        rows = [entry.row for entry in entries if not is_live(entry.row)]
+        if not members.pods:
+            return rows
+        ours = {one for pod in members.pods for one in self._index.jobs_of_uid.get(pod.uid, ())}
+        return [row for row in rows if row.job_id in ours]
+
+    def _absent(
+        self, job: Job | None, known: Mapping[str, Pod], members: Members
+    ) -> tuple[str, ...]:
+        """Return Pods of the job that no listing shows, but for those that ended before (G8)."""
+        if job is None:
+            return ()
+        named = job.identity.pods or tuple(f"//{uid}" for uid in job.identity.uids)
+        seen = {*known, *members.cleaned_up}
+        uids = [(pod, uid_in(pod)) for pod in named]
+        finished = self._memory.finished
+        return tuple([pod for pod, uid in uids if uid not in seen and uid not in finished])
 
     def _live_job(
         self, key: str, chosen: Entry[Job], live: Sequence[Entry[Job]], members: Members
@@ -408,18 +435,6 @@ class WorkloadSnapshots:
             occupants=residents.unconfirmed,
             full=any(unfit) and all(hosts.could_take_alone(spec, claim) for spec in specs),
         )
-
-
-def _absent(job: Job | None, known: Mapping[str, Pod]) -> tuple[str, ...]:
-    """Return the Pods of the job that no listing shows: `namespace/name/uid`."""
-    if job is None:
-        return ()
-    named = job.identity.pods or tuple(f"//{uid}" for uid in job.identity.uids)
-    return tuple(pod for pod in named if uid_in(pod) not in known)
-
-
-def _ended(entries: Sequence[Entry[Job]]) -> list[Job]:
-    return [entry.row for entry in entries if not is_live(entry.row)]
 
 
 def uid_in(named: str) -> str:

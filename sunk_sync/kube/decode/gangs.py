@@ -23,7 +23,11 @@ def gang_of(meta: shapes.WirePodMeta) -> Gang | None:
     if not name:
         return Gang(kind, "", 0, "annotation gang=job is set, but no Job controls this Pod")
     size, problem = _size(kind, annotations)
-    return Gang(kind, cut(name), size, problem)
+    return Gang(kind, cut(name), size, problem, _controller(meta))
+
+
+def _controller(meta: shapes.WirePodMeta) -> str:
+    return next((cut(one.uid) for one in meta.owner_references or () if one.controller), "")
 
 
 def _claimed(

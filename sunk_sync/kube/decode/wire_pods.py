@@ -51,6 +51,7 @@ class WireOwner(Struct, gc=False, frozen=True, rename="camel"):
     api_version: str = ""
     kind: str = ""
     name: str = ""
+    uid: str = ""
     controller: bool = False
 
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from sunk_sync.core.model.actions import GetGang
-from sunk_sync.core.model.facts import GangSize
+from sunk_sync.core.model.gang_size import GangSize
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.kube.api.answers import Decode, KubeError
 from sunk_sync.kube.api.client import Caller, Request
@@ -26,6 +26,10 @@ class _GroupSpec(Struct, frozen=True, rename="camel"):
     min_member: int = 0
 
 
+class _Meta(Struct, frozen=True):
+    uid: str = ""
+
+
 class _Group(Struct, frozen=True):
     spec: _GroupSpec
 
@@ -35,8 +39,14 @@ class _JobSpec(Struct, frozen=True, rename="camel"):
     completion_mode: str = "NonIndexed"
 
 
+class _JobStatus(Struct, frozen=True):
+    succeeded: int = 0
+
+
 class _IndexedJob(Struct, frozen=True):
     spec: _JobSpec
+    metadata: _Meta = _Meta()
+    status: _JobStatus = _JobStatus()
 
 
 GangObject = _Group | _IndexedJob
@@ -63,19 +73,29 @@ async def read_size(client: Caller, action: GetGang, *, clock: Clock) -> Outcome
     answer: GangObject | KubeError = await client.call(request, decode)
     if isinstance(answer, KubeError) and answer.passing and answer.kind != "garbage":
         return Unsure(action, f"GET {request.path}: {answer.why}", answer.retry_after_s)
-    size, why = _size(answer)
-    kind, namespace, name = action.kind, action.namespace, action.name
-    known = GangSize(kind=kind, namespace=namespace, name=name, size=size, why=why, asked_s=asked_s)
+    size, why = _size(answer, owner=action.owner)
+    known = GangSize(
+        kind=action.kind,
+        namespace=action.namespace,
+        name=action.name,
+        size=size,
+        why=why,
+        asked_s=asked_s,
+        owner=action.owner,
+        succeeded=answer.status.succeeded if size and isinstance(answer, _IndexedJob) else 0,
+    )
     return Done(action, (known,))
 
 
-def _size(answer: GangObject | KubeError) -> tuple[int, str]:
-    """Return the size, or 0 and why it is unknown."""
+def _size(answer: GangObject | KubeError, *, owner: str) -> tuple[int, str]:
+    """Return the size, or 0 and why it is unknown. `owner`: UID of the Job that made the Pods."""
     match answer:
         case KubeError():
             return 0, answer.why
         case _Group():
             return _bounded(answer.spec.min_member, "spec.minMember")
+        case _IndexedJob() if answer.metadata.uid != owner:
+            return 0, "the Job of this Pod is gone, and another Job has its name"
         case _IndexedJob() if answer.spec.completion_mode != "Indexed":
             return 0, "only an Indexed Job can be a gang"
         case _IndexedJob():

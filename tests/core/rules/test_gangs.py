@@ -14,7 +14,8 @@ from sunk_sync.core.model.actions import (
     SetScheduled,
     SubmitJob,
 )
-from sunk_sync.core.model.facts import Attempt, BindRefused, GangSize, Job, News, Node, Pod, Row
+from sunk_sync.core.model.facts import Attempt, BindRefused, Job, News, Node, Pod, Row
+from sunk_sync.core.model.gang_size import GangSize
 from sunk_sync.core.model.job_identity import workload_id
 from sunk_sync.core.model.pod_spec import Gang, GangKind
 from tests.kit.build import (

@@ -139,9 +139,26 @@ MUTANTS = (
     ),
     _mutant(
         "a gang that lost a member goes on", STATE,
-        "    return bool(members.pods) and bool(lost or leaving)",
-        "    return False and bool(lost or leaving)",
+        "    return bool(members.pods) and bool(lost or members.leaving)",
+        "    return False and bool(lost or members.leaving)",
         "The rest of the gang held its nodes without use.",
+    ),
+    _mutant(
+        "the clean-up of an ended member ends the others", "core/workloads/members.py",
+        "    if pod.ended:\n        return not pod.node_name or",
+        "    if not pod.node_name and pod.ended:\n        return not pod.node_name or",
+        "The garbage collector of Pods ended the ranks that still ran.",
+    ),
+    _mutant(
+        "a failed member that is made again waits beside the others", "core/workloads/members.py",
+        "    return others[0] if failed and living else None", "    return None",
+        "The rest of the gang waited for its rank, which waited for the end of the rest.",
+    ),
+    _mutant(
+        "the job of an earlier attempt counts for the next one", "core/workloads/snapshot.py",
+        "        return [row for row in rows if row.job_id in ours]",
+        "        return rows",
+        "Its end looked like a cancel by a person, and the second attempt waited for ever.",
     ),
     _mutant(
         "a job without known hosts is given up", STATE,

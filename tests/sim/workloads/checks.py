@@ -66,6 +66,8 @@ class WorkloadChecks:
         """Workload with two live jobs → since when the current process has read both."""
         self._sent_s: defaultdict[str, list[float]] = defaultdict(list)
         """UID → when the current process sent the submissions that became jobs."""
+        self._finished: set[str] = set()
+        """UIDs of Pods that ended before anybody deleted them."""
         self.calm = False
         """All faults have ended: check also the rules with deadlines."""
         self.refused_writes = 0
@@ -320,6 +322,7 @@ class WorkloadChecks:
         if before is not None and _is_turned_away(now) and not _is_turned_away(before):
             why = f"{place_of(now)}: {now['status']['message']}"
             self._break("turned away", f"Pod {now['metadata']['name']} by the kubelet of {why}")
+        self._note_finished(before, now)
         if gone:
             self.uids.pop(uid_of(now), None)
         else:
@@ -352,14 +355,35 @@ class WorkloadChecks:
             self._break("ended unbound", f"Pod {name} was deleted before it was bound")
         since_s = self._ran_since.get(uid)
         members = self._wanted.get(uid, frozenset())
-        whole = all(
-            one in self.uids
-            and not words.is_terminating(self.uids[one])
-            and place_of(self.uids[one])
-            for one in members
-        )
+        whole = all(map(self._is_member_still, members)) and not self._is_replaced(pod, members)
         if since_s is not None and whole and self._worlds.now_s - since_s > PATIENCE_S:
             self._break("ended well", f"Pod {name}, whose job has run since second {since_s:.1f}")
+
+    def _is_member_still(self, uid: str) -> bool:
+        """Whether it is bound and was not deleted before it ended (G3, G8).
+
+        Of one that is gone, the process may not know that it had ended before.
+        """
+        pod = self.uids.get(uid)
+        if pod is None or not place_of(pod):
+            return False
+        return uid in self._finished or not words.is_terminating(pod)
+
+    def _is_replaced(self, pod: Object, members: Uids) -> bool:
+        """Whether another Pod takes the place of a member that failed (G8)."""
+        gang = words.annotations_of(pod).get(words.GANG)
+        of_gang = [
+            one for one in self.uids.values() if words.annotations_of(one).get(words.GANG) == gang
+        ]
+        waiting = [one for one in of_gang if is_alive(one) and not place_of(one)]
+        ended = [self.uids[one] for one in members if one in self.uids]
+        failed = [one for one in ended if one["status"].get("phase") == "Failed"]
+        return gang is not None and bool(waiting and failed)
+
+    def _note_finished(self, before: Object | None, now: Object) -> None:
+        deleted = before is not None and words.is_terminating(before)
+        if words.is_finished(now) and not deleted:
+            self._finished.add(uid_of(now))
 
     def _note_running(self) -> None:
         running: set[str] = set()

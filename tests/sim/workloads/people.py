@@ -16,6 +16,7 @@ from tests.sim.cast import END_DELAY, PERSON, START_DELAY
 from tests.sim.words import PREFIX, Object
 from tests.sim.workloads.claim_people import ClaimPeople
 from tests.sim.workloads.groups import GroupPeople
+from tests.sim.workloads.teams import TeamPeople
 from tests.sim.workloads.truth import is_live, is_ours, node_of, place_of, workload
 from tests.sim.worlds import Worlds
 
@@ -100,10 +101,11 @@ class WorkloadPeople:
         rules: Neighbourly,
         claims: ClaimPeople,
         groups: GroupPeople,
+        teams: TeamPeople,
     ) -> None:
         self._rng = rng
         self._rules = rules
-        self._claims, self._groups = claims, groups
+        self._claims, self._groups, self._teams = claims, groups, teams
         self._worlds = worlds
         self._kube, self._slurm = worlds.kube, worlds.slurm
         self._names = 0
@@ -122,6 +124,13 @@ class WorkloadPeople:
             answer = self._worlds.try_to(PERSON, self._claims.act)
             self._worlds.history.note("people", "volumes", str(answer)[:150])
         self.act_on_groups()
+        if self._teams.is_due():
+            self.act_on_teams()
+
+    def act_on_teams(self) -> None:
+        if self._teams.active:
+            answer = self._worlds.try_to(PERSON, self._teams.act)
+            self._worlds.history.note("people", "teams", str(answer)[:150])
 
     def act_on_groups(self) -> None:
         if self._groups.active:

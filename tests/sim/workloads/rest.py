@@ -65,6 +65,9 @@ def _of_pod(worlds: Worlds, pod: Object, every: Sequence[Object], *, asked: Aske
         yield from _bound(worlds, pod, jobs, asked=asked)
         return
     why = _why_none(pod, every, hosts=len(worlds.slurm.nodes))
+    # A job that waits stays when the Pod of a rank that succeeded is cleaned up.
+    why = "" if why == "G1" and jobs and owner_of(pod) else why
+    why = "" if why == "G7" and _is_bound_in_part(jobs, every) else why
     why = "" if why == "P17" and (asked.resubmits or _is_back(pod, jobs)) else why
     if not (why or jobs) and _waits_beside_others(worlds, pod, every):
         why = "P8"
@@ -84,6 +87,12 @@ def _members(pod: Object, every: Sequence[Object]) -> list[Object]:
     gang = words.annotations_of(pod).get(words.GANG)
     of_gang = [one for one in every if words.annotations_of(one).get(words.GANG) == gang]
     return [pod] if gang is None else of_gang
+
+
+def _is_bound_in_part(jobs: Sequence[Job], every: Sequence[Object]) -> bool:
+    """Whether one of these jobs has bound a Pod: the others must be bound, too (G1)."""
+    bound = {uid_of(one) for one in every if place_of(one)}
+    return any(not uids.isdisjoint(bound) for job in jobs for uids in workloads_of(job))
 
 
 def _is_edited(pod: Object) -> bool:
@@ -292,16 +301,30 @@ def _why_none(pod: Object, every: Sequence[Object], *, hosts: int) -> str:
 
 
 def _why_no_gang(size: int, pod: Object, every: Sequence[Object]) -> str:
-    """Return the row that explains why a gang has no job. A member that ended by itself counts."""
+    """Return the row that explains why the gang of an unbound Pod has no job."""
     members = _members(pod, every)
     living = [one for one in members if not words.is_finished(one)]
     whys = [_why_not_alone(one) for one in living]
-    if len(living) < size:
+    if any(map(place_of, living)):
+        return "G7"
+    needed = size - _succeeded(members, living)
+    if len(living) < needed or needed < 1:
         return "G1"
-    if len(members) > size:
+    if len(living) > needed:
         whys = [_why_not_alone(one) for one in living if _had_job(one) or _is_blamed(one, pod)]
         return _first(whys) if _had_job(pod) else "G7"
     return _first(whys)
+
+
+def _succeeded(members: Sequence[Object], living: Sequence[Object]) -> int:
+    """Return how many ranks of the owners of living members have succeeded (G8)."""
+    owners = {owner_of(one) for one in living} - {""}
+    ended = [one for one in members if one["status"].get("phase") == "Succeeded"]
+    return len([one for one in ended if owner_of(one) in owners])
+
+
+def owner_of(pod: Object) -> str:
+    return next((one["uid"] for one in pod["metadata"].get("ownerReferences", ())), "")
 
 
 def _first(whys: Sequence[str]) -> str:
@@ -360,8 +383,23 @@ def _gangs(pods: Sequence[Object]) -> Iterator[str]:
             members[gang].append(pod)
     for gang, each in members.items():
         size = int(words.annotations_of(each[0])[words.GANG_SIZE])
+        yield from _replaced(gang, each)
         bound = [pod["metadata"]["name"] for pod in each if place_of(pod)]
         if any(not is_alive(pod) for pod in each):
             continue  # a member that ended by itself stays when the others are deleted
+        if any(map(owner_of, each)):
+            continue  # the Pod of a rank that succeeded may be cleaned up
         if bound and len(bound) != size:
             yield f"G1: of gang {gang} only {bound} are bound, of {size}"
+
+
+def _replaced(gang: str, each: Sequence[Object]) -> Iterator[str]:
+    """G8: a Pod that waits beside members that run does not take the place of a failed one."""
+    running = [pod for pod in each if is_alive(pod) and place_of(pod)]
+    jobs = {words.annotations_of(pod).get(words.JOB_ID) for pod in running}
+    failed = [pod for pod in each if pod["status"].get("phase") == "Failed" and place_of(pod)]
+    failed = [pod for pod in failed if words.annotations_of(pod).get(words.JOB_ID) in jobs]
+    waiting = [pod for pod in each if is_alive(pod) and not place_of(pod)]
+    waiting = [pod for pod in waiting if not pod["spec"].get("schedulingGates")]
+    if running and failed and waiting:
+        yield f"G8: gang {gang} runs in part, and {waiting[0]['metadata']['name']} waits"

@@ -28,14 +28,18 @@ from tests.sim.workloads.people import (
     Neighbourly,
     WorkloadPeople,
     offer_cpus,
+    pod_spec,
 )
 from tests.sim.workloads.rest import Asked, workload_unrest
+from tests.sim.workloads.teams import TeamPeople
 from tests.sim.workloads.volume_checks import VolumeChecks
 from tests.sim.worlds import Worlds
 
 ACTS = 90
 ACTS_IN_PEACE = 60
 """Operations on groups of Pods after the faults."""
+TRIES_IN_PEACE = 30
+"""Operations on gangs and their controllers after the faults."""
 STEPS_MIN = 300
 GAPS_S = (0.0, 0.001, 0.05, 0.4, 2.0, 2.0, 7.0, 20.0)
 LOOK_EVERY_S = 20.0
@@ -78,6 +82,12 @@ class WorkloadRun:
             namespace=NAMESPACE,
             others=others,
         )
+        self.teams = TeamPeople(
+            random.Random(f"works teams {seed}"),
+            self.worlds,
+            namespace=NAMESPACE,
+            spec=pod_spec(cpus=2),
+        )
         self.people = WorkloadPeople(
             random.Random(f"works people {seed}"),
             self.worlds,
@@ -87,6 +97,7 @@ class WorkloadRun:
             ),
             claims=claims,
             groups=self.groups,
+            teams=self.teams,
         )
         self.token = TokenFile("token-0")
         self.outages = Outages(random.Random(f"works weather {seed}"), self.wire, self.token)
@@ -192,6 +203,7 @@ class WorkloadRun:
         self.people.calm()
         offer_cpus(self.worlds.kube, CPUS)
         await self._live_in_peace()
+        await self._try_teams_again()
         self.checks.calm = True
 
     async def _live_in_peace(self) -> None:
@@ -205,6 +217,12 @@ class WorkloadRun:
         self.people.calm()
         await self._sleep(CALM_S)
         self.group_checks.settle()
+
+    async def _try_teams_again(self) -> None:
+        """Let controllers make failed members again without faults."""
+        for _ in range(TRIES_IN_PEACE if self.teams.active else 0):
+            await self._sleep(self.teams.pause_s())
+            self.people.act_on_teams()
 
     async def _come_to_rest(self) -> None:
         by_s = self.worlds.now_s + REST_WITHIN_S

@@ -14,6 +14,7 @@ from tests.sim.words import PREFIX
 from tests.sim.workloads import storage as storing
 from tests.sim.workloads.group_steps import members, other, with_node, without_node, zones
 from tests.sim.workloads.people import (
+    EXIT_CODE,
     GATES,
     NAMESPACE,
     PREEMPTING,
@@ -25,6 +26,7 @@ from tests.sim.workloads.people import (
 from tests.sim.workloads.run import SCRIPT_MARK
 from tests.sim.workloads.stage import WorkloadStage
 from tests.sim.workloads.storage import AT_ONCE, LOCAL, MADE
+from tests.sim.workloads.teams import member
 from tests.sim.workloads.truth import is_live, is_ours
 
 Doing = Callable[[Stage], object]
@@ -47,6 +49,23 @@ def pods(*names: str, cpus: int = 4, end_s: float = 1, gang: str = "", run_s: fl
                 metadata={"annotations": annotations},
                 spec=pod_spec(cpus=cpus),
             )
+
+    return doing
+
+
+NEVER = (0.0, 0)
+"""The containers do not end by themselves."""
+
+
+def team(attempt: int = 1, **ranks: tuple[float, int]) -> Doing:
+    """Create ranks of a gang of two; each runs so long, and has this exit code."""
+
+    def doing(stage: Stage) -> None:
+        for rank, (run_s, code) in ranks.items():
+            knobs = {RUN: str(run_s), EXIT_CODE: str(code)} if run_s else {}
+            name, metadata = member("team", rank, attempt, size=2, knobs=knobs)
+            spec = pod_spec(cpus=15)
+            stage.kube.add_pod(name, namespace=NAMESPACE, metadata=metadata, spec=spec)
 
     return doing
 
@@ -325,6 +344,15 @@ SCENARIOS: Mapping[str, Scenario] = {
     "a gang loses a member": story("G3", (1, pods("a", "b", cpus=15, gang="g")), (9, delete("b"))),
     "a gang loses a member while it waits": story(
         "G3", (1, FULL), (3, pods("a", "b", cpus=15, gang="g")), (5, delete("b"))
+    ),
+    "a gang that failed is made again": story(
+        "G8", (1, team(a=(8, 1), b=(8, 1))), (20, team(2, a=NEVER, b=NEVER))
+    ),
+    "a gang of which one succeeded is made again": story(
+        "G8", (1, team(a=(8, 0), b=(8, 1))), (20, team(2, b=NEVER))
+    ),
+    "a failed member is made again while another runs": story(
+        "G8", (1, team(a=(8, 1), b=NEVER)), (20, team(2, a=NEVER)), (40, team(3, b=NEVER))
     ),
     "equal pods as an array": story("P1", (1, pods("a", "b", "c", cpus=5))),
     "three pods want one port": story("P8", (1, pods_with_port("a", "b", "c"))),

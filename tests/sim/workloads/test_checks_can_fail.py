@@ -23,6 +23,7 @@ from sunk_sync.core.translate.volume_fit import can_take
 from sunk_sync.core.views import conclusions
 from sunk_sync.core.views.parts import Placement
 from sunk_sync.core.views.workload import NO_VOLUMES, Workload
+from sunk_sync.core.workloads import members
 from sunk_sync.core.workloads.index import WorkloadIndex
 from sunk_sync.core.workloads.neighbours import Neighbours
 from sunk_sync.core.workloads.other_kinds import OtherKinds
@@ -138,6 +139,10 @@ BROKEN: dict[str, Broken] = {
         "a pod waits and says so", {"ended unbound"},
     ),
     "one member is bound (G1)": ([(RULES, "bind", _binds_one)], "a gang of two", {"G1", "P11"}),
+    "a failed member that is made again waits beside the others (G8)": (
+        [(members, "_replacement", lambda *_: None)],
+        "a failed member is made again while another runs", {"G8"},
+    ),
     "a Pod that comes earlier does not count (P28)": (
         [(WorkloadIndex, "ahead_of", lambda *_: [])],
         "two pods where a Node has room for one", {"turned away"},

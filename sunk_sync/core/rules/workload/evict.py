@@ -6,7 +6,13 @@ from sunk_sync.core.model.event_kinds import EVENT_END_HELD, EVENT_LOST_JOB
 from sunk_sync.core.model.facts import Pod, reference_of
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.job_states import disruption_of, end_of, is_waiting
-from sunk_sync.core.views.conclusions import is_broken, is_open, named, why_unfit
+from sunk_sync.core.views.conclusions import (
+    is_broken,
+    is_open,
+    named,
+    why_others_end,
+    why_unfit,
+)
 from sunk_sync.core.views.workload import Workload
 
 WEAK = frozenset({"NODE_FAIL", "BOOT_FAIL"})
@@ -24,7 +30,8 @@ def evict(workload: Workload, configuration: Configuration, now: float) -> Rulin
         return _without_job(workload, bound, configuration)
     job = live.job
     if is_broken(workload.members, workload.absent):
-        return _end(bound, "SlurmJobEnded", f"a member of the gang of job {job.job_id} is gone")
+        why = why_others_end(workload.members, job.job_id)
+        return _end(bound, "SlurmJobEnded", why)
     if locations.elsewhere and locations.here:
         message = f"a member of the gang of job {job.job_id} was bound by somebody else"
         return _end(list(locations.here), "SlurmJobEnded", message)

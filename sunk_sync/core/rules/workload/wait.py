@@ -39,8 +39,9 @@ from sunk_sync.core.views.conclusions import (
     mark_of,
     refusal_ends_s,
     was_cancelled,
+    why_beside,
 )
-from sunk_sync.core.views.workload import LiveJob, Members, Workload
+from sunk_sync.core.views.workload import LiveJob, Workload
 
 SHOWN_AFTER_S = 1.0
 """A Pod that is bound sooner gets no condition, so its binding is the only write (P1)."""
@@ -61,7 +62,7 @@ class Notice(NamedTuple):
 def wait(workload: Workload, configuration: Configuration, now: float) -> Ruling:
     """Show the reason once the Pod waits for a while; show an error of the Pod at once."""
     pods = [pod for pod in workload.members.unbound if not (pod.ended or pod.terminating)]
-    surplus = _surplus(workload.members)
+    surplus = _surplus(workload)
     if not pods:
         wants = (*_corrected(workload), *_late_edit(workload), *surplus)
         return Ruling(wants) if wants else QUIET
@@ -228,11 +229,12 @@ def _warnings(workload: Workload, pods: list[Pod]) -> tuple[Action, ...]:
     return tuple([RecordEvent(reference_of(pod), EVENT_STATIC_CPU, pinned) for pod in pods])
 
 
-def _surplus(members: Members) -> tuple[Action, ...]:
-    """Warn Pods beyond the size of their gang (G7)."""
+def _surplus(workload: Workload) -> tuple[Action, ...]:
+    """Warn Pods beyond the size of their gang (G7), and those that start it again (G8)."""
+    members = workload.members
     if not members.surplus:
         return ()
-    notice = Notice("its gang already has as many Pods as its size", EVENT_UNSCHEDULABLE)
+    notice = Notice(why_beside(workload), EVENT_UNSCHEDULABLE)
     waiting = [
         pod for pod in members.surplus if not (pod.node_name or pod.ended or pod.terminating)
     ]
@@ -244,6 +246,8 @@ def _late_edit(workload: Workload) -> tuple[Action, ...]:
     live, digest = workload.live, workload.request.digest
     if live is None or workload.absent.pods:
         return ()
+    if len(workload.members.pods) < len(live.job.identity.pods):
+        return ()  # an ended member is gone
     if not digest or live.job.identity.digest in ("", digest):
         return ()
     message = "the Pod was edited after the binding: the Slurm job stays as it is"
