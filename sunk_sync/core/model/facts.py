@@ -201,6 +201,7 @@ class Job(Struct, frozen=True, kw_only=True, gc=False):
     job_id: str
     """As in `scancel`: `12`, or `3_1` for a task of an array."""
     name: str
+    """As read: a cancel names it. `identity.name` is the name that sunk-sync gave."""
     identity: Identity
     """For a task of an array: the identity of its own Pod, with `uids` empty."""
     state: frozenset[str]
@@ -222,6 +223,31 @@ class Job(Struct, frozen=True, kw_only=True, gc=False):
     """On each of its nodes; 0: not read."""
     memory_mb: int = 0
     """MiB on each of its nodes; 0: all, or not read."""
+    overwritten: bool = False
+    """Its admin_comment has no identity any more: somebody wrote another text."""
+
+
+class Claim(Struct, frozen=True, gc=False):
+    """A job that looks like one of sunk-sync, while its own texts do not prove whose it is."""
+
+    job_id: str
+    name: str
+    identity: Identity | None
+    """In its command line, which its user chose; None: only its name says something."""
+    user_id: int
+    trusted: bool
+    """Its user is root, or the user of our token."""
+    live: bool
+
+
+Vouched = Identity | Literal["foreign", "unknown"]
+"""What the Pods say of a claim: unknown while they are not known."""
+
+
+class Claims(Struct, frozen=True, gc=False):
+    """All claims that no Pod proves or disproves, from the latest listing of jobs."""
+
+    claims: tuple[Claim, ...]
 
 
 class Attempt(Struct, frozen=True, gc=False):
@@ -408,7 +434,7 @@ News = (
     Observed | WriteEcho | Deleted | ListingStarted | ListingEnded | Confirmed | Lost | GetResult
     | Holding | GateCall | StopCall | CallEnded | JobNotice | Attempt | SubmitRefused | BindRefused
     | BindTried | Placed | Contradicted | GangSize | Taken | PolicyRead | LockCall | NodePods
-    | NodeSetAnswer | Paused | TopologyReport | ProvisionerSaid
+    | NodeSetAnswer | Paused | TopologyReport | ProvisionerSaid | Claims
 )  # fmt: skip
 
 Tell = Callable[[Sequence[News]], Awaitable[None]]

@@ -121,6 +121,16 @@ def full_hosts(workload: Workload) -> Sequence[str]:
     return sorted(full.intersection(fit)) if len(left) < description.slurm_nodes else ()
 
 
+def claims_in_words(workload: Workload) -> str:
+    """Return why a job that may be the workload's keeps it from another one, or empty (P23)."""
+    if not workload.claims:
+        return ""
+    jobs = ", ".join(workload.claims[:NODES_NAMED])
+    return (
+        f"Slurm job {jobs} may be its job, but its texts do not prove it: scancel it if it is not"
+    )
+
+
 def host_waited_for(workload: Workload) -> str:
     """Return what a workload without a job waits for before it gets one, or empty (P32)."""
     hosts = workload.hosts

@@ -222,3 +222,5 @@ class Workload(Struct, frozen=True, kw_only=True, gc=False):
     """The Pods are on a host, but complete listings over a minute showed no job of them (P30)."""
     gate: bool
     """As in Host."""
+    claims: tuple[str, ...] = ()
+    """Live jobs that may be its job, while it has none: nothing proves whose they are (P23)."""

@@ -13,6 +13,8 @@ from sunk_sync.core.model.facts import (
     Attempt,
     BindRefused,
     BindTried,
+    Claim,
+    Claims,
     GangSize,
     GetResult,
     Job,
@@ -60,6 +62,9 @@ class WorkloadMemory:
         self.left: dict[str, tuple[str, ...]] = {}  # job id → former hosts of a live job
         self.submissions = SubmissionLog()
         self.missing_s: dict[str, float] = {}  # key → first listing without its job (P30)
+        self.claims: dict[str, tuple[str, ...]] = {}
+        """UID of a Pod, or name of a job → live jobs that may be this one (P23)."""
+        self.unproven: dict[str, tuple[Claim, float]] = {}  # job id → such a job, and since when
 
     def note_pod(self, pod: Pod, *, now: float) -> None:
         self.gone.pop(pod.uid, None)
@@ -254,6 +259,23 @@ class WorkloadMemory:
     def end_of(self, pod: Pod) -> Job | None:
         end = self.ends.get(pod.uid)
         return end if end is not None and _counts(end, pod) else None
+
+    def note_claims(self, word: Claims, *, now: float) -> set[str]:
+        """Return the UIDs and names that claims named before, or name now."""
+        since = {job_id: since_s for job_id, (_, since_s) in self.unproven.items()}
+        self.unproven = {one.job_id: (one, since.get(one.job_id, now)) for one in word.claims}
+        before, after = self.claims, dict[str, tuple[str, ...]]()
+        for claim in word.claims:
+            named = (claim.name,) if claim.identity is None else uids_of(claim.identity)
+            for one in named:
+                after[one] = (*after.get(one, ()), claim.job_id)
+        self.claims = after
+        return before.keys() | after.keys()
+
+    def claims_on(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return live jobs that may be those of these UIDs or names."""
+        found = [job_id for name in names for job_id in self.claims.get(name, ())]
+        return tuple(dict.fromkeys(found))
 
     def keep_end(self, job: Job, *, pods_listed: bool) -> None:
         """Keep the end of a job that Slurm forgets, while one of its Pods may need it.

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import GetResult, Job, Pod
 from sunk_sync.core.model.job_description import JobDescription
-from sunk_sync.core.model.job_identity import workload_id
+from sunk_sync.core.model.job_identity import job_name, workload_id
 from sunk_sync.core.model.pod_spec import PodSpec
 from sunk_sync.core.model.user_policy import NO_DEFAULTS
 from sunk_sync.core.tables.entries import Entry
@@ -117,7 +117,15 @@ class WorkloadSnapshots:
             stuck=self._stuck(members.bound),
             lost=self._residents.is_lost(key),
             gate=self._all.gate(),
+            claims=self._claims(members, workload) if job is None else (),
         )
+
+    def _claims(self, members: Members, workload: str) -> tuple[str, ...]:
+        if not (self._memory.claims and members.pods):
+            return ()
+        first = members.pods[0]
+        name = job_name(first.namespace, first.name, workload=workload)
+        return self._memory.claims_on([name, *[pod.uid for pod in members.pods]])
 
     def _live_job(
         self, key: str, chosen: Entry[Job], live: Sequence[Entry[Job]], members: Members

@@ -48,6 +48,9 @@ class _WireJob(Struct, frozen=True):
     job_id: int
     name: str | None = None
     admin_comment: str | None = None
+    command: str | None = None
+    user_id: int = 0
+    user_name: str | None = None
     job_state: list[str] | str | None = None
     state_reason: str | None = None
     nodes: str | None = None
@@ -93,7 +96,13 @@ class JobRecord(Struct, frozen=True, kw_only=True, gc=False):
     task: int | None = None
     """Number in the array; None for the waiting tasks, and without an array."""
     identity: Identity | None = None
-    """As in the record; for an array the whole identity."""
+    """As in its admin_comment; for an array the whole identity. `JobOwners.owned` completes it."""
+    given: Identity | None = None
+    """As in its command line, since the submission."""
+    user_id: int = 0
+    user_name: str = ""
+    overwritten: bool = False
+    """As in Job."""
     name: str = ""
     state: States
     slurm_nodes: tuple[str, ...] = ()
@@ -190,7 +199,18 @@ def job_of(record: JobRecord, task: int | None = None) -> Job | None:
         requeued=record.requeued,
         cpus=record.cpus,
         memory_mb=record.memory_mb,
+        overwritten=record.overwritten,
     )
+
+
+def is_same_work(one: Identity, other: Identity) -> bool:
+    """Whether two identities name the same Pods of the same installation."""
+    return _work_of(one) == _work_of(other)
+
+
+def _work_of(identity: Identity) -> tuple[object, ...]:
+    uids = tuple(uid.removeprefix(_REPLACED) for uid in identity.uids)
+    return identity.cluster, identity.scheduler, identity.workload, identity.pods, uids
 
 
 def task_identity(array: Identity, task: int) -> Identity | None:
@@ -239,6 +259,9 @@ def _record(wire: _WireJob) -> JobRecord:
         array=array,
         task=None if task is None else int(task),
         identity=read_identity(wire.admin_comment or ""),
+        given=read_identity(wire.command or ""),
+        user_id=wire.user_id,
+        user_name=wire.user_name or "",
         name=wire.name or "",
         state=state_of(wire.job_state),
         slurm_nodes=tuple(map(sys.intern, nodes)),

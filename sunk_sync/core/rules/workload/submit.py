@@ -15,6 +15,7 @@ from sunk_sync.core.translate.job_states import AGAIN
 from sunk_sync.core.views.conclusions import (
     REFUSED_AGAIN_S,
     cancelled_job,
+    claims_in_words,
     exclusions,
     host_waited_for,
     is_open,
@@ -59,6 +60,8 @@ def _prevented(workload: Workload, configuration: Configuration) -> Ruling | Non
     members, hosts = workload.members, workload.hosts
     if any(pod.gated for pod in members.pods):
         return Ruling(because="waits: the Pod has scheduling gates")
+    if claims := claims_in_words(workload):
+        return Ruling(because=f"waits: {claims}")
     if members.missing:
         return Ruling(because=f"waits: {members.missing}")
     if workload.request.invalid:
@@ -125,8 +128,9 @@ def _submission(
 ) -> SubmitJob:
     pods = workload.members.pods
     excluded, hosts = exclusions(workload, now=now)
+    name = job_name(pods[0].namespace, pods[0].name, workload=workload.id)
     return SubmitJob(
-        name=job_name(pods[0].namespace, pods[0].name, workload=workload.id),
+        name=name,
         identity=Identity(
             cluster=configuration.cluster_uid,
             scheduler=configuration.scheduler,
@@ -134,6 +138,7 @@ def _submission(
             pods=tuple(sorted(f"{pod.namespace}/{pod.name}/{pod.uid}" for pod in pods)),
             digest=workload.request.digest,
             hosts=hosts,
+            name=name,
         ),
         description=pinned(description, workload.hosts.required),
         excluded=excluded,

@@ -18,6 +18,7 @@ from sunk_sync.core.model.event_kinds import (
     EVENT_REFUSED,
     EVENT_STATIC_CPU,
     EVENT_TOO_LATE,
+    EVENT_UNPROVEN,
     EVENT_UNSCHEDULABLE,
     EventKind,
 )
@@ -35,6 +36,7 @@ from sunk_sync.core.translate.pending import error_in_words, waiting_message
 from sunk_sync.core.views.conclusions import (
     cancelled_id,
     cancelled_job,
+    claims_in_words,
     host_waited_for,
     mark_of,
     refusal_ends_s,
@@ -102,6 +104,8 @@ def _notice(workload: Workload, configuration: Configuration) -> Notice | None:
         return None
     if workload.live is not None:
         return _of_job(workload, workload.live)
+    if claims := claims_in_words(workload):
+        return Notice(claims, EVENT_UNPROVEN, EVENT_UNPROVEN.reason)
     if workload.request.invalid:
         return Notice(workload.request.invalid, EVENT_INVALID)
     if workload.request.unread:

@@ -40,6 +40,7 @@ def _asked(request: JobRequest, version: str) -> Shape:
         "account": request.account,
         "admin_comment": request.admin_comment,
         "batch_flag": request.kind == "batch",
+        "command": request.command,
         "comment": request.comment,
         "cpus_per_task": number(request.cpus_per_task),
         "current_working_directory": request.directory,

@@ -62,6 +62,8 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     kind: Kind = "batch"
     comment: str = ""
     admin_comment: str = ""
+    command: str = ""
+    """Command line. No update changes it."""
     extra: str = ""
     account: str = ""
     qos: str = ""
