@@ -14,15 +14,14 @@ from sunk_sync.controller.workqueue import Limits, Writer
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import Action, SubmitJob
 from sunk_sync.core.model.calls import GateCall, JobNotice, LockCall
+from sunk_sync.core.model.claims import Claim, Vouched
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
     OTHER_PODS,
     VOLUME_SOURCES,
-    Claim,
     News,
     Source,
     Tell,
-    Vouched,
 )
 from sunk_sync.core.model.job_identity import Identity, given_name
 from sunk_sync.core.model.node_set_actions import (

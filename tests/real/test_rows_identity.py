@@ -94,8 +94,7 @@ def test_the_prolog_of_a_site_may_write_admin_comment_P23(
     slurm.reconfigure(replace(before, extra_lines=lines))
     try:
         hosts = [pods.take() for _ in range(4)]
-        for host in hosts:
-            host.until(lambda host=host: "IDLE" in host.state)
+        eventually(lambda: all("IDLE" in host.state for host in hosts), "all are idle")
         loads = [pods.load(host) for host in hosts]
         for load in loads:
             load.until_bound(within_s=30)

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from sunk_sync.core.model.facts import Claim, Claims, Deleted, Job, Vouched
+from sunk_sync.core.model.claims import Claim, Claims, Vouched
+from sunk_sync.core.model.facts import Deleted, Job
 from sunk_sync.core.model.job_identity import Identity, spell_identity
 from sunk_sync.core.model.outcomes import Done
 from sunk_sync.slurm.read.job_owners import JobOwners

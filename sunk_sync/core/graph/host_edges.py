@@ -3,11 +3,12 @@
 from sunk_sync.core.graph.keys import Keys
 from sunk_sync.core.model.calls import LockCall
 from sunk_sync.core.model.facts import Node, SlurmdPod, SlurmNode
-from sunk_sync.core.model.keys import CLUSTER, Key
+from sunk_sync.core.model.keys import CLUSTER, Key, workload_key
 from sunk_sync.core.model.node_lock import NodePods
 from sunk_sync.core.model.node_set import NodeSet
 from sunk_sync.core.node_sets.index import NodeSetIndex, same_wish
 from sunk_sync.core.tables.claims import same_own_claim
+from sunk_sync.core.translate.job_states import is_prolog_failed
 from sunk_sync.core.translate.node_states import may_run_jobs, same_kind
 from sunk_sync.core.workloads.edges import WorkloadEdges
 from sunk_sync.core.workloads.workloads import Workloads
@@ -18,6 +19,7 @@ class HostEdges:
         self, workloads: Workloads, edges: WorkloadEdges, keys: Keys, node_sets: NodeSetIndex
     ) -> None:
         self._node_sets = node_sets
+        self._all = workloads
         self._hosts = workloads.hosts
         self._workload_edges = edges
         self._keys = keys
@@ -33,6 +35,8 @@ class HostEdges:
             self._keys.mark(CLUSTER)
         if before is None or after is None:
             self._keys.mark_each(self._keys_of_pods_near(hosts))
+        elif is_prolog_failed(before.reason) != is_prolog_failed(after.reason):
+            self._keys.mark_each(map(workload_key, self._all.lists.unplaced))
         same = before is not None and after is not None and same_kind(before, after)
         self._keys.mark_each(
             self._workload_edges.slurm_node_state_changed()

@@ -335,6 +335,14 @@ EVENT_RECORDS_VANISHED: Final = EventKind(
     repeats="another number of Pods waits; once a minute",
     text="More Pods than `--max-drains-per-minute` lost their records in Slurm.",
 )
+EVENT_ENDED_EARLY: Final = EventKind(
+    reason="SlurmJobEndedEarly",
+    type="Warning",
+    action="Replacing",
+    on="Pod",
+    repeats="the next job ends early, too",
+    text="Its job ended before the Pod was bound, and nobody cancelled it. Another one follows.",
+)
 EVENT_UNPROVEN: Final = EventKind(
     reason="JobUnproven",
     type="Warning",

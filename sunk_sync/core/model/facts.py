@@ -9,6 +9,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from sunk_sync.core.model.calls import CallEnded, GateCall, JobNotice, LockCall, StopCall
+from sunk_sync.core.model.claims import Claims
 from sunk_sync.core.model.condition import Condition, ConditionStatus
 from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.model.node_lock import LockState, NodePods
@@ -18,7 +19,7 @@ from sunk_sync.core.model.placeholder import PlaceholderKind
 from sunk_sync.core.model.pod_spec import NO_OFFER, Gang, GangKind, Offer, OtherPod, PodSpec
 from sunk_sync.core.model.restraint import Holding, Paused
 from sunk_sync.core.model.topology_file import TopologyReport
-from sunk_sync.core.model.user_policy import Namespace, UserPolicy
+from sunk_sync.core.model.user_policy import Namespace, PolicyRead
 from sunk_sync.core.model.volumes import ProvisionerSaid, Volume, VolumeClaim, VolumeRow
 
 Source = Literal[
@@ -223,31 +224,10 @@ class Job(Struct, frozen=True, kw_only=True, gc=False):
     """On each of its nodes; 0: not read."""
     memory_mb: int = 0
     """MiB on each of its nodes; 0: all, or not read."""
+    signalled: bool = False
+    """A signal ended its script, or its node failed."""
     overwritten: bool = False
     """Its admin_comment has no identity any more: somebody wrote another text."""
-
-
-class Claim(Struct, frozen=True, gc=False):
-    """A job that looks like one of sunk-sync, while its own texts do not prove whose it is."""
-
-    job_id: str
-    name: str
-    identity: Identity | None
-    """In its command line, which its user chose; None: only its name says something."""
-    user_id: int
-    trusted: bool
-    """Its user is root, or the user of our token."""
-    live: bool
-
-
-Vouched = Identity | Literal["foreign", "unknown"]
-"""What the Pods say of a claim: unknown while they are not known."""
-
-
-class Claims(Struct, frozen=True, gc=False):
-    """All claims that no Pod proves or disproves, from the latest listing of jobs."""
-
-    claims: tuple[Claim, ...]
 
 
 class Attempt(Struct, frozen=True, gc=False):
@@ -323,12 +303,6 @@ class Taken(Struct, frozen=True, gc=False):
     """As PodSpec.requests, and their number as `pods`; empty: there are none."""
     pods: tuple[tuple[OtherPod, int], ...] = ()
     """Those that are equal for every rule, and their number."""
-
-
-class PolicyRead(Struct, frozen=True, gc=False):
-    """The file of --user-policy has another content, and all of it is valid (P5)."""
-
-    policy: UserPolicy
 
 
 RowWritten = Node | SlurmdPod | Pod | SlurmNode | NodeSet | VolumeClaim | Volume

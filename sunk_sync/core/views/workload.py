@@ -70,6 +70,8 @@ class EndedJobs(Struct, frozen=True, gc=False):
     """Number of jobs that ended by themselves before their Pods were bound."""
     allocation_refused: bool = False
     """Slurm refused an immediate allocation (P11a)."""
+    node_reason: str = ""
+    """Why slurmctld drained a host of `last`, if that ended `last` before it began."""
 
 
 class AbsentPods(Struct, frozen=True, gc=False):

@@ -7,12 +7,10 @@ from sunk_sync.core.model.facts import (
     Attempt,
     BindRefused,
     BindTried,
-    Claims,
     GangSize,
     GetResult,
     Job,
     Pod,
-    PolicyRead,
     SubmitRefused,
     Taken,
 )
@@ -27,6 +25,7 @@ from sunk_sync.core.model.keys import (
     workload_key_of,
 )
 from sunk_sync.core.model.pod_spec import Gang
+from sunk_sync.core.model.user_policy import PolicyRead
 from sunk_sync.core.model.volumes import ProvisionerSaid
 from sunk_sync.core.tables.last_seen import node_place
 from sunk_sync.core.translate.job_states import has_passed_prolog, is_live, is_waiting
@@ -48,7 +47,7 @@ from sunk_sync.core.workloads.workloads import Workloads
 
 MemoryFact = (
     Attempt | SubmitRefused | BindRefused | BindTried | GangSize | JobNotice | Taken | PolicyRead
-    | ProvisionerSaid | Claims
+    | ProvisionerSaid
 )  # fmt: skip
 
 
@@ -237,8 +236,14 @@ class WorkloadEdges:
         """Take in a fact that no row shows; return the keys that it concerns."""
         memory, index = self._memory, self._index
         match word:
-            case Attempt() | SubmitRefused():
-                return self._not_made(word, now=now)
+            case Attempt():
+                forgotten = memory.note_attempt(word, now=now)
+                return self._sent_without_job(word.workload, now=now) | self._forgotten(forgotten)
+            case SubmitRefused():
+                forgotten = memory.note_refusal(word, now=now)
+                if word.kind == "update":
+                    return self._keys_of_id(word.workload) | self._forgotten(forgotten)
+                return self._sent_without_job(word.workload, now=now) | self._forgotten(forgotten)
             case BindRefused() | BindTried() if word.uid in index.key_of_uid:
                 return self.bind_tried(memory.note_binding(word))
             case GangSize():
@@ -250,8 +255,6 @@ class WorkloadEdges:
                 known = self._jobs.entries[word.job_id]
                 memory.note_notice(word, known.row, read_s=known.order)
                 return set(map(workload_key, index.keys_of_job(word.job_id)))
-            case Claims():
-                return self._keys_claimed(memory.note_claims(word, now=now))
             case Taken():
                 return self._taken_changed(word)
             case ProvisionerSaid():
@@ -260,24 +263,6 @@ class WorkloadEdges:
                 return self.namespaces.policy_changed(word.policy)
             case _:
                 return set()
-
-    def _not_made(self, word: Attempt | SubmitRefused, *, now: float) -> set[Key]:
-        """A submission was refused, or got no answer."""
-        if isinstance(word, Attempt):
-            forgotten = self._memory.note_attempt(word, now=now)
-        else:
-            forgotten = self._memory.note_refusal(word, now=now)
-            if word.kind == "update":
-                return self._keys_of_id(word.workload) | self._forgotten(forgotten)
-        return self._sent_without_job(word.workload, now=now) | self._forgotten(forgotten)
-
-    def _keys_claimed(self, names: Iterable[str]) -> set[Key]:
-        """Return the workloads of these UIDs, and of the Pods in these names of jobs."""
-        keys = {self._index.key_of_uid[one] for one in names if one in self._index.key_of_uid}
-        for name in names:
-            pod = self._pods.get("/".join(name.split("/")[1:3]))
-            keys.update([workload_key_of(pod)] if pod is not None else [])
-        return set(map(workload_key, keys))
 
     def _taken_changed(self, word: Taken) -> set[Key]:
         """Pods of other schedulers changed on a Node; their amounts matter only on a host."""

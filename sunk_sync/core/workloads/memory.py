@@ -9,12 +9,11 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from sunk_sync.core.model.calls import JobNotice
+from sunk_sync.core.model.claims import Claim, Claims
 from sunk_sync.core.model.facts import (
     Attempt,
     BindRefused,
     BindTried,
-    Claim,
-    Claims,
     GangSize,
     GetResult,
     Job,
@@ -24,7 +23,7 @@ from sunk_sync.core.model.facts import (
 from sunk_sync.core.model.keys import uids_of
 from sunk_sync.core.model.placeholder import QUEUED
 from sunk_sync.core.model.timing import BINDING_S
-from sunk_sync.core.translate.job_states import has_passed_prolog, is_live, is_placed
+from sunk_sync.core.translate.job_states import has_passed_prolog, is_live, is_placed, never_began
 from sunk_sync.core.views.conclusions import cancelled_id, was_cancelled
 from sunk_sync.core.views.parts import Tried
 from sunk_sync.core.workloads.index import WorkloadIndex
@@ -199,7 +198,7 @@ class WorkloadMemory:
         While a job is COMPLETING, Slurm names only the hosts that it still holds.
         """
         if not is_live(job):
-            if job.job_id not in self.ended_s and job.identity.replaced:
+            if job.job_id not in self.ended_s and _is_given_up(job):
                 held = before.slurm_nodes if before is not None and is_live(before) else ()
                 self._note_given_up(job, {*held, *job.slurm_nodes}, now=now)
             self.ended_s.setdefault(job.job_id, now)
@@ -315,6 +314,11 @@ class WorkloadMemory:
         """Forget refusals for the hosts of this job: the next job may hold others (G4)."""
         for uid in uids_of(job.identity):
             self.bind_refusals.pop(uid, None)
+
+
+def _is_given_up(job: Job) -> bool:
+    """Whether its hosts are avoided for a while. Of several, Slurm drains the one that failed."""
+    return job.identity.replaced or (never_began(job) and len(job.slurm_nodes) == 1)
 
 
 def _counts(end: Job, pod: Pod) -> bool:

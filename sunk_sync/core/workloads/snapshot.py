@@ -18,8 +18,10 @@ from sunk_sync.core.translate.job_states import (
     is_busy_refusal,
     is_edited,
     is_live,
+    is_prolog_failed,
     is_running,
     is_waiting,
+    never_began,
     newest,
     number_of,
 )
@@ -155,7 +157,14 @@ class WorkloadSnapshots:
             left=self._memory.left.get(last.job_id, ()) if last is not None else (),
             by_itself=sum([1 for job in own if AGAIN.isdisjoint(job.state)]),
             allocation_refused=len(own) < len(ended),
+            node_reason=self._node_reason(last) if last is not None and never_began(last) else "",
         )
+
+    def _node_reason(self, job: Job) -> str:
+        """Return why slurmctld drained a host of the job: `Prolog error`."""
+        rows = filter(None, map(self._hosts.slurm_nodes.get, job.slurm_nodes))
+        reasons = [row.reason for row in rows if "DRAIN" in row.state]
+        return next(filter(is_prolog_failed, reasons), "")
 
     def _entry_of(self, ended: Job | None) -> Entry[Job] | None:
         return self._jobs.entries.get(ended.job_id) if ended is not None else None

@@ -6,10 +6,11 @@ user, who could cancel their job anyway, and for bound Pods whose annotation nam
 
 from collections.abc import Iterator, Sequence
 
-from sunk_sync.core.model.facts import Claim, Pod, Vouched
+from sunk_sync.core.model.claims import Claim, Claims, Vouched
+from sunk_sync.core.model.facts import Pod
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import Identity, job_name, workload_id
-from sunk_sync.core.model.keys import uids_of, workload_key_of
+from sunk_sync.core.model.keys import CLUSTER, Key, uids_of, workload_key, workload_key_of
 from sunk_sync.core.tables.claims import pod_key
 from sunk_sync.core.translate.job_spec import digested
 from sunk_sync.core.workloads.workloads import Workloads
@@ -23,6 +24,16 @@ def vouched(workloads: Workloads, claim: Claim) -> Vouched:
     if claim.identity is None:
         return _by_name(workloads, claim, pods)
     return claim.identity if _may_be_theirs(workloads, claim, pods) else "foreign"
+
+
+def claims_changed(workloads: Workloads, word: Claims, *, now: float) -> set[Key]:
+    """Take in the claims; return the workloads that they concern, or concerned before."""
+    keys: set[str] = set()
+    for one in workloads.memory.note_claims(word, now=now):
+        pod = workloads.pods.get("/".join(one.split("/")[1:3]))
+        own = workloads.index.key_of_uid.get(one)
+        keys.update(filter(None, (own, None if pod is None else workload_key_of(pod))))
+    return {CLUSTER, *map(workload_key, keys)}
 
 
 def _named_pods(workloads: Workloads, claim: Claim) -> Sequence[Pod]:

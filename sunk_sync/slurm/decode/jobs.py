@@ -44,6 +44,10 @@ _REASON_KEPT: Final = 256
 _number = re.compile(r"([0-9]{1,19})(?:[_+].*)?", re.DOTALL).fullmatch
 
 
+class _WireExit(Struct, frozen=True):
+    status: list[str] | str | None = None
+
+
 class _WireJob(Struct, frozen=True):
     job_id: int
     name: str | None = None
@@ -61,6 +65,7 @@ class _WireJob(Struct, frozen=True):
     batch_flag: bool | None = None
     restart_cnt: int | None = None
     extra: str | None = None
+    exit_code: _WireExit | None = None
     cpus: Number = None
     memory_per_node: Number = None
 
@@ -101,6 +106,7 @@ class JobRecord(Struct, frozen=True, kw_only=True, gc=False):
     """As in its command line, since the submission."""
     user_id: int = 0
     user_name: str = ""
+    signalled: bool = False
     overwritten: bool = False
     """As in Job."""
     name: str = ""
@@ -199,6 +205,7 @@ def job_of(record: JobRecord, task: int | None = None) -> Job | None:
         requeued=record.requeued,
         cpus=record.cpus,
         memory_mb=record.memory_mb,
+        signalled=record.signalled,
         overwritten=record.overwritten,
     )
 
@@ -271,6 +278,7 @@ def _record(wire: _WireJob) -> JobRecord:
         started=STARTED in (wire.extra or ""),
         preempted_at=int(number_of(wire.preempt_time) or 0),
         requeued=bool(wire.restart_cnt),
+        signalled=wire.exit_code is not None and "SIGNALED" in state_of(wire.exit_code.status),
         cpus=int(number_of(wire.cpus) or 0) // max(1, len(nodes)),
         memory_mb=int(number_of(wire.memory_per_node) or 0),
     )

@@ -13,7 +13,8 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
-from sunk_sync.core.model.facts import Claim, Job, News, Observed, Vouched
+from sunk_sync.core.model.claims import Claim, Vouched
+from sunk_sync.core.model.facts import Job, News, Observed
 from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.translate.job_states import LIVE, is_live
 from sunk_sync.slurm.decode.jobs import JobRecord, States, job_of, number_in

@@ -16,7 +16,8 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sunk_sync.core.model.facts import Claim, Job
+from sunk_sync.core.model.claims import Claim
+from sunk_sync.core.model.facts import Job
 from sunk_sync.core.model.job_identity import Identity, is_named
 from sunk_sync.core.translate.job_states import LIVE
 from sunk_sync.slurm.decode.jobs import JobRecord, is_same_work, with_replaced

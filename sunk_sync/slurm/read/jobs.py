@@ -18,8 +18,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from sunk_sync.core.model.claims import Claims
 from sunk_sync.core.model.facts import (
-    Claims,
     Confirmed,
     Deleted,
     Job,

@@ -16,6 +16,7 @@ from sunk_sync.core.views.conclusions import (
     REFUSED_AGAIN_S,
     cancelled_job,
     claims_in_words,
+    end_in_words,
     exclusions,
     host_waited_for,
     is_open,
@@ -91,7 +92,7 @@ def _not_yet(workload: Workload, configuration: Configuration, now: float) -> Ru
         return Ruling(because=why, look_again_s=refused_until_s)
     ended_until_s = _pause_ends_s(workload.ended)
     if last is not None and now < ended_until_s:
-        why = f"job {last.job_id} ended before its Pod was bound: trying again soon"
+        why = f"{end_in_words(workload.ended)}: trying again soon"
         return Ruling(because=why, look_again_s=ended_until_s)
     return _brake(workload.id, workload.history, now)
 

@@ -14,6 +14,7 @@ from sunk_sync.core.model.actions import (
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.event_kinds import (
     EVENT_CANCELLED,
+    EVENT_ENDED_EARLY,
     EVENT_INVALID,
     EVENT_REFUSED,
     EVENT_STATIC_CPU,
@@ -37,6 +38,7 @@ from sunk_sync.core.views.conclusions import (
     cancelled_id,
     cancelled_job,
     claims_in_words,
+    end_in_words,
     host_waited_for,
     mark_of,
     refusal_ends_s,
@@ -134,6 +136,8 @@ def _of_slurm(workload: Workload, configuration: Configuration) -> Notice | None
         return Notice(str(error_in_words(refused.number or 0, refused.text)), EVENT_REFUSED)
     if submission.attempt is not None:
         return Notice("Slurm has not answered the submission yet", EVENT_UNSCHEDULABLE)
+    if ended := end_in_words(workload.ended):
+        return Notice(f"{ended}; another job follows", EVENT_ENDED_EARLY)
     if workload.history.given_up > 1:
         text = "sunk-sync gave up its Slurm jobs on hosts that cannot take it; another job follows"
         return Notice(text, EVENT_UNSCHEDULABLE)
