@@ -30,6 +30,7 @@ from tests.sim.workloads.people import (
     offer_cpus,
 )
 from tests.sim.workloads.rest import Asked, workload_unrest
+from tests.sim.workloads.site_people import SitePeople
 from tests.sim.workloads.volume_checks import VolumeChecks
 from tests.sim.worlds import Worlds
 
@@ -87,6 +88,7 @@ class WorkloadRun:
             ),
             claims=claims,
             groups=self.groups,
+            site=SitePeople(random.Random(f"works site {seed}"), self.worlds),
         )
         self.token = TokenFile("token-0")
         self.outages = Outages(random.Random(f"works weather {seed}"), self.wire, self.token)
