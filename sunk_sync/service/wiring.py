@@ -23,7 +23,7 @@ from sunk_sync.core.model.facts import (
     Source,
     Tell,
 )
-from sunk_sync.core.model.job_identity import Identity, given_name
+from sunk_sync.core.model.job_identity import given_name
 from sunk_sync.core.model.node_set_actions import (
     DeleteNode,
     GetJobEnds,
@@ -157,7 +157,9 @@ class Parts:
         }
         self._nodes = selections["nodes"].decoder
         self._poll = self._poll_of_nodes(settings, ambient)
-        job_owners = JobOwners(self._is_ours, operator=authorities.operator, vouch=self._vouch)
+        job_owners = JobOwners(
+            self.configuration.owns, operator=authorities.operator, vouch=self._vouch
+        )
         self._job_poll = self._poll_of_jobs(settings, job_owners, ambient)
         self.reasons = JobReasons(slurm, job_owners=job_owners, time=_time(ambient))
         self.hooks = Hooks(self._callers.key, self._hear, clock=ambient.clock, rest=self._rest())
@@ -280,10 +282,6 @@ class Parts:
     @property
     def schedules(self) -> bool:
         return bool(self.configuration.scheduler)
-
-    def _is_ours(self, identity: Identity) -> bool:
-        ours = self.configuration
-        return (identity.cluster, identity.scheduler) == (ours.cluster_uid, ours.scheduler)
 
     def _vouch(self, claim: Claim) -> Vouched:
         return vouched(self.graph.workloads, claim)
