@@ -157,9 +157,7 @@ class Parts:
         }
         self._nodes = selections["nodes"].decoder
         self._poll = self._poll_of_nodes(settings, ambient)
-        job_owners = JobOwners(
-            self.configuration.owns, operator=authorities.operator, vouch=self._vouch
-        )
+        job_owners = self._owners_of_jobs(authorities)
         self._job_poll = self._poll_of_jobs(settings, job_owners, ambient)
         self.reasons = JobReasons(slurm, job_owners=job_owners, time=_time(ambient))
         self.hooks = Hooks(self._callers.key, self._hear, clock=ambient.clock, rest=self._rest())
@@ -171,6 +169,10 @@ class Parts:
         )
         self.loop.leading = not self._stands_by()
         self._clock = ambient.clock
+
+    def _owners_of_jobs(self, authorities: Authorities) -> JobOwners:
+        ours = self.configuration
+        return JobOwners(ours.owns, operator=authorities.operator, vouch=self._vouch)
 
     def _tell_of(self, source: Source) -> Tell:
         """Return the receiver of its news: Pods of other schedulers reach the graph as sums."""

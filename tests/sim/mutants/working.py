@@ -134,7 +134,8 @@ MUTANTS = (
     ),
     _mutant(
         "our own cancel counts as a user's", STATE,
-        "job is None or job.identity.replaced or never_began(job)", "job is None or never_began(job)",
+        "job is None or job.identity.replaced or never_began(job)",
+        "job is None or never_began(job)",
         "The Pod of a replaced job waited for ever for a resubmit annotation.",
     ),
     _mutant(

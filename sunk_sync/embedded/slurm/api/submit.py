@@ -240,10 +240,10 @@ def _read_count(found: Description, value: Any, source: str) -> None:
 
 
 def _read_command(found: Description, value: Any, source: str) -> None:
-    """Read the command line; an update accepts one without effect."""
+    """Read the command line, of which only the first word is kept; an update changes nothing."""
     del source
     words = value if isinstance(value, list) else [value]
-    found.fields["command"] = " ".join(map(str, words))
+    found.fields["command"] = str(next(iter(words), ""))
 
 
 def _read_array(found: Description, value: Any, source: str) -> None:
