@@ -17,10 +17,13 @@ from sunk_sync.core.workloads.workloads import Workloads
 
 
 def vouched(workloads: Workloads, claim: Claim) -> Vouched:
-    """Return the identity of the job; unknown: its Pods are not known, or not yet."""
+    """Return the identity of the job; unknown: its Pods are not known, or not yet.
+
+    A job whose command line names Pods that no listing shows may be believed: at most it ends.
+    """
     pods = _named_pods(workloads, claim)
     if not pods:
-        return "unknown"
+        return claim.identity if claim.identity and workloads.pods.listed else "unknown"
     if claim.identity is None:
         return _by_name(workloads, claim, pods)
     return claim.identity if _may_be_theirs(workloads, claim, pods) else "foreign"

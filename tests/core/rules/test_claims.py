@@ -53,7 +53,7 @@ BY_COMMAND = {"identity": identity(POD), "name": "other", **OF_TENANT}
         (BOUND, BY_COMMAND, "ours"),
         (pod(node_name="kn1", job_id="7_3"), {**BY_COMMAND, "job_id": "7_3"}, "ours"),
         (pod(node_name="kn1", job_id="8"), BY_COMMAND, "foreign"),
-        (pod(uid="another"), BY_COMMAND, "unknown"),
+        (pod(uid="another"), BY_COMMAND, "ours"),  # its own Pod is gone, and the job ends
     ],
 )
 def test_the_pods_say_whose_a_job_is_P23(of: Pod, fields: dict[str, Any], says: str) -> None:
