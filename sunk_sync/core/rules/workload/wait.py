@@ -52,6 +52,7 @@ REASON_S = 3.0
 """Slurm may take this long to give the reason of a job. A message changes at most once a minute."""
 UNKNOWN_REASONS = ("", "None")
 UNSCHEDULABLE = "Unschedulable"
+UNPROVEN = "JobUnproven"
 
 
 class Notice(NamedTuple):
@@ -107,7 +108,7 @@ def _notice(workload: Workload, configuration: Configuration) -> Notice | None:
     if workload.live is not None:
         return _of_job(workload, workload.live)
     if claims := claims_in_words(workload):
-        return Notice(claims, EVENT_UNPROVEN, EVENT_UNPROVEN.reason)
+        return Notice(claims, EVENT_UNPROVEN, UNPROVEN)
     if workload.request.invalid:
         return Notice(workload.request.invalid, EVENT_INVALID)
     if workload.request.unread:
