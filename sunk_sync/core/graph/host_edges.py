@@ -8,7 +8,6 @@ from sunk_sync.core.model.node_lock import NodePods
 from sunk_sync.core.model.node_set import NodeSet
 from sunk_sync.core.node_sets.index import NodeSetIndex, same_wish
 from sunk_sync.core.tables.claims import same_own_claim
-from sunk_sync.core.translate.job_states import is_prolog_failed
 from sunk_sync.core.translate.node_states import may_run_jobs, same_kind
 from sunk_sync.core.workloads.edges import WorkloadEdges
 from sunk_sync.core.workloads.workloads import Workloads
@@ -35,14 +34,21 @@ class HostEdges:
             self._keys.mark(CLUSTER)
         if before is None or after is None:
             self._keys.mark_each(self._keys_of_pods_near(hosts))
-        elif is_prolog_failed(before.reason) != is_prolog_failed(after.reason):
-            self._keys.mark_each(map(workload_key, self._all.lists.unplaced))
+        self._note_drain(before, after)
         same = before is not None and after is not None and same_kind(before, after)
         self._keys.mark_each(
             self._workload_edges.slurm_node_state_changed()
             if same
             else self._workload_edges.hosts_changed()
         )
+
+    def _note_drain(self, before: SlurmNode | None, after: SlurmNode | None) -> None:
+        """Workloads without a job say that a Prolog failed on the host of their last one (P17)."""
+        row = after or before
+        assert row is not None
+        drained = after is not None and "DRAIN" in after.state
+        if self._all.memory.note_drain(row.name, row.reason if drained else ""):
+            self._keys.mark_each(map(workload_key, self._all.lists.unplaced))
 
     def slurm_was_read(self) -> None:
         """Slurm may have shown that no job runs on a locked Node (L3)."""

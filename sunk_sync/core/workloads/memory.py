@@ -23,7 +23,13 @@ from sunk_sync.core.model.facts import (
 from sunk_sync.core.model.keys import uids_of
 from sunk_sync.core.model.placeholder import QUEUED
 from sunk_sync.core.model.timing import BINDING_S
-from sunk_sync.core.translate.job_states import has_passed_prolog, is_live, is_placed, never_began
+from sunk_sync.core.translate.job_states import (
+    has_passed_prolog,
+    is_live,
+    is_placed,
+    is_prolog_failed,
+    never_began,
+)
 from sunk_sync.core.views.conclusions import cancelled_id, was_cancelled
 from sunk_sync.core.views.parts import Tried
 from sunk_sync.core.workloads.index import WorkloadIndex
@@ -61,6 +67,8 @@ class WorkloadMemory:
         self.left: dict[str, tuple[str, ...]] = {}  # job id → former hosts of a live job
         self.submissions = SubmissionLog()
         self.missing_s: dict[str, float] = {}  # key → first listing without its job (P30)
+        self.prolog_failed: dict[str, str] = {}
+        """Slurm node → reason of slurmctld's drain after its Prolog failed (P17)."""
         self.claims: dict[str, tuple[str, ...]] = {}
         """UID of a Pod, or name of a job → live jobs that may be this one (P23)."""
         self.unproven: dict[str, tuple[Claim, float]] = {}  # job id → such a job, and since when
@@ -258,6 +266,16 @@ class WorkloadMemory:
     def end_of(self, pod: Pod) -> Job | None:
         end = self.ends.get(pod.uid)
         return end if end is not None and _counts(end, pod) else None
+
+    def note_drain(self, slurm_node: str, reason: str) -> bool:
+        """Note why a node is drained, or empty; return whether a failed Prolog came or went."""
+        now = reason if is_prolog_failed(reason) else ""
+        if self.prolog_failed.get(slurm_node, "") == now:
+            return False
+        self.prolog_failed.pop(slurm_node, None)
+        if now:
+            self.prolog_failed[slurm_node] = now
+        return True
 
     def note_claims(self, word: Claims, *, now: float) -> set[str]:
         """Return the UIDs and names that claims named before, or name now."""

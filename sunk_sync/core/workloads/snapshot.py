@@ -18,7 +18,6 @@ from sunk_sync.core.translate.job_states import (
     is_busy_refusal,
     is_edited,
     is_live,
-    is_prolog_failed,
     is_running,
     is_waiting,
     never_began,
@@ -162,9 +161,8 @@ class WorkloadSnapshots:
 
     def _node_reason(self, job: Job) -> str:
         """Return why slurmctld drained a host of the job: `Prolog error`."""
-        rows = filter(None, map(self._hosts.slurm_nodes.get, job.slurm_nodes))
-        reasons = [row.reason for row in rows if "DRAIN" in row.state]
-        return next(filter(is_prolog_failed, reasons), "")
+        failed = self._memory.prolog_failed
+        return next((failed[name] for name in job.slurm_nodes if name in failed), "")
 
     def _entry_of(self, ended: Job | None) -> Entry[Job] | None:
         return self._jobs.entries.get(ended.job_id) if ended is not None else None
