@@ -39,7 +39,9 @@ async def explain_direct(settings: Settings, *, kind: Kind, name: str) -> Explan
         uid = await kube.cluster_uid()
         if isinstance(uid, KubeError):
             raise CannotReadError(f"Kubernetes: {uid.why}")
-        authorities = Authorities(kube, slurm[0], uid, _no_hooks(settings))
+        client = slurm[0]
+        callers = _no_hooks(settings)
+        authorities = Authorities(kube, client, uid, callers, operator=lambda: client.user)
         journal = Telemetry(Logs("error", "console", sys.stderr).log)
         parts = Parts(chosen, authorities, journal=journal, on_bad=_ignore, ambient=Ambient())
         parts.loop.leading = False

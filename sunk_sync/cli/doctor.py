@@ -13,6 +13,7 @@ import anyio
 
 from sunk_sync.cli.clock_skew import check_skew, kubernetes_skew_s, slurmctld_skew_s, span
 from sunk_sync.cli.findings import Finding, Report, blind, fail, ok, some_of, warn
+from sunk_sync.cli.job_texts import job_findings, read_own_jobs
 from sunk_sync.cli.name_mapping import findings_of
 from sunk_sync.cli.node_sets import check_node_sets
 from sunk_sync.cli.node_sizes import size_findings
@@ -92,6 +93,8 @@ async def doctor(settings: Settings, file: TextIO = sys.stdout) -> int:
             )
             if "scheduler" in settings.components:
                 report.tell(size_findings(graph, await read_sizes(whole)))
+                ours = graph.workloads.configuration
+                report.tell(job_findings(await read_own_jobs(whole), mine=ours.owns))
             report.tell(packing_findings(graph))
             report.tell(taint_findings(graph))
     return report.end()

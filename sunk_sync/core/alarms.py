@@ -114,6 +114,11 @@ def kept_jobs(graph: Graph) -> list[Job]:
     return [row for row in rows if _is_kept(graph, row)]
 
 
+def overwritten_jobs(graph: Graph) -> list[Job]:
+    """Live jobs whose admin_comment somebody overwrote (P23)."""
+    return [row for row in graph.jobs.rows() if row.overwritten and is_live(row)]
+
+
 def _is_kept(graph: Graph, job: Job) -> bool:
     if not is_live(job):
         return False

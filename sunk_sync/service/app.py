@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 
 from sunk_sync import __version__
-from sunk_sync.core.alarms import DoubleAllocation, SilentPlaceholders, kept_jobs
+from sunk_sync.core.alarms import DoubleAllocation, SilentPlaceholders, kept_jobs, overwritten_jobs
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.kube.api.answers import KubeError
@@ -201,7 +201,15 @@ class Service:
         callers = HooksSetup(key, self.settings.hooks_url, self.telemetry.hooks.called)
         parts = Parts(
             self.settings,
-            Authorities(kube, slurm, uid, callers, await self._slurmctld(slurm), self._replica()),
+            Authorities(
+                kube=kube,
+                slurm=slurm,
+                cluster_uid=uid,
+                callers=callers,
+                slurmctld=await self._slurmctld(slurm),
+                replica=self._replica(),
+                operator=lambda: slurm.user,
+            ),
             journal=self.telemetry,
             on_bad=self._on_bad,
             ambient=Ambient(clock=self.clock),
@@ -369,6 +377,10 @@ class Service:
         alarm_gauges.drains_held(graph.holding.count if graph.holding else 0)
         alarm_gauges.ends_held(len(reconciler.policy.ends.held))
         alarm_gauges.jobs_kept([f"{job.job_id} {job.name}" for job in kept_jobs(graph)])
+        unproven = graph.workloads.memory.unproven.values()
+        alarm_gauges.jobs_unproven([f"{claim.job_id} {claim.name}" for claim, _ in unproven])
+        overwritten = overwritten_jobs(graph)
+        alarm_gauges.comments_overwritten([f"{job.job_id} {job.name}" for job in overwritten])
         alarm_gauges.conflicts(reconciler.contested())
         telemetry.node_set_gauges.show(graph.node_sets.complete())
         if graph.slurm_nodes.listed:

@@ -8,8 +8,8 @@ from typing import Final, Protocol
 import anyio
 import anyio.to_thread
 
-from sunk_sync.core.model.facts import PolicyRead, Tell
-from sunk_sync.core.model.user_policy import UserPolicy
+from sunk_sync.core.model.facts import Tell
+from sunk_sync.core.model.user_policy import PolicyRead, UserPolicy
 from sunk_sync.settings.types import PolicyFile, read_user_policy
 
 CHECK_EVERY_S: Final = 2.0

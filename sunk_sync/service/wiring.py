@@ -14,6 +14,7 @@ from sunk_sync.controller.workqueue import Limits, Writer
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.actions import Action, SubmitJob
 from sunk_sync.core.model.calls import GateCall, JobNotice, LockCall
+from sunk_sync.core.model.claims import Claim, Vouched
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
     OTHER_PODS,
@@ -22,7 +23,7 @@ from sunk_sync.core.model.facts import (
     Source,
     Tell,
 )
-from sunk_sync.core.model.job_identity import Identity
+from sunk_sync.core.model.job_identity import given_name
 from sunk_sync.core.model.node_set_actions import (
     DeleteNode,
     GetJobEnds,
@@ -35,6 +36,7 @@ from sunk_sync.core.model.placeholder import QUEUED
 from sunk_sync.core.policy import Policy
 from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.core.tables.sources import sources_from_start
+from sunk_sync.core.workloads.vouching import vouched
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.api.fencing import unlimited
@@ -122,6 +124,8 @@ class Authorities(Struct, frozen=True):
     callers: HooksSetup
     slurmctld: Slurmctld = UNKNOWN
     replica: Replica = ALONE
+    operator: Callable[[], str] = str
+    """Returns the name of Slurm's user whose token sunk-sync has; empty: unknown."""
 
 
 class Parts:
@@ -153,7 +157,7 @@ class Parts:
         }
         self._nodes = selections["nodes"].decoder
         self._poll = self._poll_of_nodes(settings, ambient)
-        job_owners = JobOwners(self._is_ours)
+        job_owners = self._owners_of_jobs(authorities)
         self._job_poll = self._poll_of_jobs(settings, job_owners, ambient)
         self.reasons = JobReasons(slurm, job_owners=job_owners, time=_time(ambient))
         self.hooks = Hooks(self._callers.key, self._hear, clock=ambient.clock, rest=self._rest())
@@ -165,6 +169,10 @@ class Parts:
         )
         self.loop.leading = not self._stands_by()
         self._clock = ambient.clock
+
+    def _owners_of_jobs(self, authorities: Authorities) -> JobOwners:
+        ours = self.configuration
+        return JobOwners(ours.owns, operator=authorities.operator, vouch=self._vouch)
 
     def _tell_of(self, source: Source) -> Tell:
         """Return the receiver of its news: Pods of other schedulers reach the graph as sums."""
@@ -277,9 +285,8 @@ class Parts:
     def schedules(self) -> bool:
         return bool(self.configuration.scheduler)
 
-    def _is_ours(self, identity: Identity) -> bool:
-        ours = self.configuration
-        return (identity.cluster, identity.scheduler) == (ours.cluster_uid, ours.scheduler)
+    def _vouch(self, claim: Claim) -> Vouched:
+        return vouched(self.graph.workloads, claim)
 
     def _awaits_jobs(self) -> bool:
         return self.graph.workloads.awaits_jobs()
@@ -321,7 +328,7 @@ class Parts:
 
     def _subject(self, job_id: str) -> str | None:
         job = self.graph.jobs.get(job_id)
-        return None if job is None else job.name
+        return None if job is None else given_name(job.name, job.identity)
 
     async def _is_requeueable(self, job_id: str) -> bool:
         return await is_requeueable(self._slurm, job_id)

@@ -19,6 +19,8 @@ class AlarmGauges:
         self._log = log
         self._figures = figures
         self._kept: frozenset[str] = frozenset()
+        self._unproven: frozenset[str] = frozenset()
+        self._overwritten: frozenset[str] = frozenset()
         self._together = 0
         self._policy_wrong = ""
 
@@ -73,6 +75,31 @@ class AlarmGauges:
             )
         self._kept = frozenset(jobs)
         self._set("sunk_sync_jobs_kept", len(self._kept))
+
+    def jobs_unproven(self, jobs: Sequence[str]) -> None:
+        """Report live jobs that look like ours, while nothing proves whose they are (P23)."""
+        more = [job for job in jobs if job not in self._unproven]
+        if more:
+            cure = "scancel them if their Pods are gone; sunk-sync does not touch them"
+            named = ", ".join(more[:NAMED_MAX])
+            event = "jobs look like ours, but nothing proves it"
+            self._log.warning(event, jobs=len(more), first=named, cure=cure)
+        elif self._unproven and not jobs:
+            self._log.info("no job without a proof is left", unproven_before=len(self._unproven))
+        self._unproven = frozenset(jobs)
+        self._set("sunk_sync_jobs_unproven", len(self._unproven))
+
+    def comments_overwritten(self, jobs: Sequence[str]) -> None:
+        """Report live jobs whose admin_comment somebody overwrote (P23)."""
+        more = [job for job in jobs if job not in self._overwritten]
+        if more:
+            cure = "let prologs and people write into comment instead"
+            named = ", ".join(more[:NAMED_MAX])
+            event = "somebody overwrote the admin_comment of our jobs"
+            level = self._log.info if self._overwritten else self._log.warning
+            level(event, jobs=len(more), first=named, cure=cure)
+        self._overwritten = frozenset(jobs)
+        self._set("sunk_sync_jobs_comment_overwritten", len(self._overwritten))
 
     def policy_wrong(self, why: str) -> None:
         """Report what is wrong with the file of --user-policy; empty: nothing is (P5)."""

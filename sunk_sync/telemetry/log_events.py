@@ -253,6 +253,24 @@ LOG_EVENTS: Final = (
         "No job stays for that reason.",
     ),
     LogEvent(
+        "jobs look like ours, but nothing proves it",
+        ("warning",),
+        ("jobs", "first", "cure"),
+        "These jobs live, and have only a name or a command line like those of sunk-sync.",
+    ),
+    LogEvent(
+        "no job without a proof is left",
+        ("info",),
+        ("unproven_before",),
+        "All of them ended, or are known by now.",
+    ),
+    LogEvent(
+        "somebody overwrote the admin_comment of our jobs",
+        ("info", "warning"),
+        ("jobs", "first", "cure"),
+        "The jobs are still known. Further ones are logged as `info`.",
+    ),
+    LogEvent(
         "placeholders run, but never called the hooks server",
         ("warning",),
         ("jobs", "first", "cure"),

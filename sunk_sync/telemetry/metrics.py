@@ -157,6 +157,16 @@ _STATE = (
         "Jobs that sunk-sync does not cancel because it cannot read their Pods",
     ),
     Spec(
+        "sunk_sync_jobs_unproven",
+        "gauge",
+        "Live jobs that look like those of sunk-sync, while nothing proves whose they are",
+    ),
+    Spec(
+        "sunk_sync_jobs_comment_overwritten",
+        "gauge",
+        "Live jobs of sunk-sync whose admin_comment somebody overwrote",
+    ),
+    Spec(
         "sunk_sync_user_policy_wrong",
         "gauge",
         "1 while the file of --user-policy is wrong, so that its last good version applies",

@@ -13,13 +13,12 @@ from sunk_sync.core.model.facts import (
     News,
     Node,
     Pod,
-    PolicyRead,
     SlurmdPod,
     SlurmNode,
 )
 from sunk_sync.core.model.outcomes import Outcome, Unsure
 from sunk_sync.core.model.pod_spec import Gang, GangKind, Offer, PodSpec
-from sunk_sync.core.model.user_policy import Rules, UserPolicy
+from sunk_sync.core.model.user_policy import PolicyRead, Rules, UserPolicy
 from sunk_sync.core.model.verdict import Decision
 from tests.core.checks import ReadSet
 from tests.core.history import History

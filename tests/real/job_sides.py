@@ -56,7 +56,7 @@ _SHOWN = (
     "excluded_nodes", "user_id", "group_id", "tres_per_node", "node_count", "cpus",
     "cpus_per_task", "tasks", "tasks_per_node", "memory_per_node", "requeue", "restart_cnt",
     "current_working_directory", "array_task_id", "array_task_string", "array_max_tasks",
-    "batch_flag", "batch_host", "state_description",
+    "batch_flag", "batch_host", "state_description", "command",
 )  # fmt: skip
 _PASSING = {"COMPLETING", "CONFIGURING"}
 
@@ -303,6 +303,8 @@ def _plain(side: Side, row: Json) -> Json:
     if plain["state"] == ["FAILED"]:
         del plain["cpus"]  # an estimate of the real Slurm
     plain["exit"] = row["exit_code"]["return_code"]["number"]
+    if plain["state"] == ["CANCELLED"]:
+        plain["signalled"] = "SIGNALED" in row["exit_code"]["status"]
     return plain
 
 

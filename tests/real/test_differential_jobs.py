@@ -77,9 +77,15 @@ SCENARIOS: Mapping[str, Sequence[Step]] = {
                time_limit=number(5), priority=number(77),
                required_nodes=["n[1-2]"], excluded_nodes=["n3"], nodes="2", tasks=2,
                tasks_per_node=1, tres_per_node="gres/gpu:1", requeue=False, user_id="65534",
-               group_id="65534", account="a", qos="q"),
+               group_id="65534", account="a", qos="q", argv=["whose", "more"]),
         RUNS,
         kill(jobs=["@0"], job_name="x"),
+    ],
+    "others write into it": [
+        submit(argv=['{"a": "b c"}'], admin_comment="ours"), RUNS,
+        update(0, admin_comment="theirs", name="other", argv=["none"]),
+        kill(jobs=["@0"], job_name="j"), kill(jobs=["@0"], job_name="other"),
+        allocate(argv=["of an allocation"], admin_comment="ours"), kill_one("@1"),
     ],
     "sizes": [
         submit(nodes="2", tasks=2, tasks_per_node=1, cpus_per_task=3),

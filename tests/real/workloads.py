@@ -159,8 +159,12 @@ class Load:
 
     @property
     def jobs(self) -> list[Job]:
-        """Return every job that names this Pod, oldest first, also ended ones."""
-        return [job for job in all_jobs(self.bed) if self.uid in job["admin_comment"]]
+        """Return every job that names this Pod, oldest first, also ended ones.
+
+        Somebody may have overwritten its admin_comment.
+        """
+        texts = ("admin_comment", "command")
+        return [job for job in all_jobs(self.bed) if any(self.uid in job[one] for one in texts)]
 
     @property
     def live(self) -> list[Job]:

@@ -7,8 +7,7 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
-from sunk_sync.core.model.facts import PolicyRead
-from sunk_sync.core.model.user_policy import UserPolicy
+from sunk_sync.core.model.user_policy import PolicyRead, UserPolicy
 from sunk_sync.service.user_policy import CHECK_EVERY_S, PolicyWatch
 from sunk_sync.settings.types import PolicyFile, read_user_policy
 from sunk_sync.settings.yaml_file import FILE_BYTES_MAX

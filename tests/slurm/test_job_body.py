@@ -80,6 +80,7 @@ def test_the_whole_description_is_in_the_body_P4_P6() -> None:
         "time_limit": {"set": True, "number": 5},
         "requeue": False,
         "extra": "",
+        "argv": [body["job"]["admin_comment"]],
         "environment": ["A=b"],
         "standard_input": "/dev/null",
         "standard_output": "/dev/null",
@@ -92,7 +93,7 @@ def test_fields_without_a_value_are_left_out() -> None:
     job = sent(BARE)["job"]
     assert set(job) == {
         "name", "admin_comment", "nodes", "tasks", "tasks_per_node", "cpus_per_task", "user_id",
-        "group_id", "current_working_directory", "requeue", "extra", "environment",
+        "group_id", "current_working_directory", "requeue", "extra", "environment", "argv",
         "standard_input", "standard_output", "standard_error",
     }  # fmt: skip
     assert (job["user_id"], job["group_id"], job["current_working_directory"]) == ("0", "0", "/")

@@ -94,7 +94,7 @@ async def test_a_foreign_job_with_our_mark_stays_P23(name: str, replaced: bool, 
 
 async def test_a_foreign_job_under_the_id_of_an_ended_job_is_not_reported_P23() -> None:
     slurm, record, reader = await listed(state="CANCELLED")
-    record.comment, record.state = "", ["RUNNING"]
+    record.comment, record.state, record.submitted = "", ["RUNNING"], 1001
     slurm.add(identity_of("u2"))
     slurm.before = lambda line: DOWN if line == "GET job/2" else None
     reader.news.clear()
@@ -210,7 +210,7 @@ async def test_one_id_of_ours_with_a_foreign_job_makes_the_reader_read_all_again
     record = slurm.start(slurm.add(identity_of("u1")), "n1")
     slurm.add(identity_of("u2"))
     reader = await reader_of(slurm)
-    record.comment, record.state = "", ["PENDING"]
+    record.comment, record.state, record.submitted = "", ["PENDING"], 1001
     assert await reader.poll.poll() is not None
     assert isinstance(reader.news[-1], Lost)
     assert list(await reader.look()) == ["2"]

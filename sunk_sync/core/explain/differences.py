@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from sunk_sync.core.explain.account import sentence
 from sunk_sync.core.graph.graph import Graph
-from sunk_sync.core.model.keys import Key
+from sunk_sync.core.model.keys import CLUSTER, Key
 from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.core.tables.claims import pod_key
 from sunk_sync.core.translate.node_states import is_drained, is_foreign_drain
@@ -21,7 +21,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     kind: DifferenceKind
     """write: wanted and not done. held: policy keeps it back. drain: one side is out of use, the
     other is not. record: slurmd without a record. claim: objects that exclude each other. job: a
-    Pod without a job. rule: a rule failed."""
+    Pod without a job, or a job of which nothing proves whose it is. rule: a rule failed."""
     about: str
     """`host n1`, `pod ns/p1`: what to ask `explain` about."""
     what: str
@@ -39,7 +39,7 @@ def differences_of(reconciler: Reconciler, key: Key, *, now: float) -> tuple[Dif
         return tuple(_of_host(graph, graph.host(key[1]), now=now))
     if key[0] == "workload":
         return tuple(_of_workload(graph, key, now=now))
-    return ()
+    return tuple(_of_claims(graph, now=now)) if key == CLUSTER else ()
 
 
 def about(graph: Graph, key: Key) -> str:
@@ -51,6 +51,12 @@ def about(graph: Graph, key: Key) -> str:
         ids = graph.workloads.index.job_ids(key[1])
         return f"job {ids[0]}" if ids else f"workload {key[1]}"
     return f"{key[0]} {key[1]}".strip()
+
+
+def _of_claims(graph: Graph, *, now: float) -> Iterator[Difference]:
+    for job_id, (claim, since_s) in graph.workloads.memory.unproven.items():
+        what = f"{claim.name} lives, but nothing proves that it is a job of sunk-sync"
+        yield Difference(kind="job", about=f"job {job_id}", what=what, age_s=now - since_s)
 
 
 def _of_host(graph: Graph, host: Host, *, now: float) -> Iterator[Difference]:

@@ -21,6 +21,7 @@ from sunk_sync.core.graph.row_kinds import (
 )
 from sunk_sync.core.graph.volume_edges import VolumeEdges
 from sunk_sync.core.model.calls import CallEnded, GateCall, LockCall, StopCall
+from sunk_sync.core.model.claims import Claims
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import (
     NAMESPACES,
@@ -70,8 +71,9 @@ from sunk_sync.core.views.node_set import NodeSetView
 from sunk_sync.core.views.parts import Cluster
 from sunk_sync.core.views.workload import Workload
 from sunk_sync.core.workloads.decisions import Decisions
-from sunk_sync.core.workloads.edges import WorkloadEdges
+from sunk_sync.core.workloads.edges import MemoryFact, WorkloadEdges
 from sunk_sync.core.workloads.snapshot import WorkloadSnapshots
+from sunk_sync.core.workloads.vouching import claims_changed
 from sunk_sync.core.workloads.workloads import Workloads
 
 
@@ -219,7 +221,12 @@ class Graph:
                 case GateCall() | LockCall() | StopCall() | TopologyReport() | CallEnded():
                     self._observe_call(one)
                 case _:
-                    self.keys.mark_each(self._workload_edges.observe(one, now=now))
+                    self.keys.mark_each(self._observe_of_workloads(one, now=now))
+
+    def _observe_of_workloads(self, one: MemoryFact | Claims, *, now: float) -> set[Key]:
+        if isinstance(one, Claims):
+            return claims_changed(self.workloads, one, now=now)
+        return self._workload_edges.observe(one, now=now)
 
     def _observe_row(self, row: Row, *, order: float, now: float, named: bool = True) -> None:
         """Put a row into its table; `named`: its source reported it, so a listing contains it."""

@@ -3,7 +3,7 @@
 from sunk_sync.core.graph.keys import Keys
 from sunk_sync.core.model.calls import LockCall
 from sunk_sync.core.model.facts import Node, SlurmdPod, SlurmNode
-from sunk_sync.core.model.keys import CLUSTER, Key
+from sunk_sync.core.model.keys import CLUSTER, Key, workload_key
 from sunk_sync.core.model.node_lock import NodePods
 from sunk_sync.core.model.node_set import NodeSet
 from sunk_sync.core.node_sets.index import NodeSetIndex, same_wish
@@ -18,6 +18,7 @@ class HostEdges:
         self, workloads: Workloads, edges: WorkloadEdges, keys: Keys, node_sets: NodeSetIndex
     ) -> None:
         self._node_sets = node_sets
+        self._all = workloads
         self._hosts = workloads.hosts
         self._workload_edges = edges
         self._keys = keys
@@ -33,12 +34,21 @@ class HostEdges:
             self._keys.mark(CLUSTER)
         if before is None or after is None:
             self._keys.mark_each(self._keys_of_pods_near(hosts))
+        self._note_drain(before, after)
         same = before is not None and after is not None and same_kind(before, after)
         self._keys.mark_each(
             self._workload_edges.slurm_node_state_changed()
             if same
             else self._workload_edges.hosts_changed()
         )
+
+    def _note_drain(self, before: SlurmNode | None, after: SlurmNode | None) -> None:
+        """Workloads without a job say that a Prolog failed on the host of their last one (P17)."""
+        row = after or before
+        assert row is not None
+        drained = after is not None and "DRAIN" in after.state
+        if self._all.memory.note_drain(row.name, row.reason if drained else ""):
+            self._keys.mark_each(map(workload_key, self._all.lists.unplaced))
 
     def slurm_was_read(self) -> None:
         """Slurm may have shown that no job runs on a locked Node (L3)."""

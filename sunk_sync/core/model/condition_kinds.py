@@ -111,6 +111,7 @@ CONDITIONS: Final = (
                 "why the Pod waits; the API server sets the condition True at the binding",
             ),
             Meaning("False", "SlurmJobCancelled", "somebody cancelled the job in Slurm"),
+            Meaning("False", "JobUnproven", "a live job may be that of the Pod; nothing proves it"),
         ),
     ),
     ConditionKind(

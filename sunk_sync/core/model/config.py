@@ -4,6 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.model.node_signs import GOING
 from sunk_sync.core.model.placeholder import PlaceholderKind
 from sunk_sync.core.model.user_policy import UserPolicy
@@ -66,3 +67,7 @@ class Configuration(Struct, frozen=True, kw_only=True, gc=False, cache_hash=True
     """Count Pods of other schedulers one by one (P28)."""
     node_overhead: tuple[tuple[str, int], ...] = ()
     """Resources of other Pods on each Node, as PodSpec.requests (P28)."""
+
+    def owns(self, identity: Identity) -> bool:
+        """Whether a job with this identity is one of this cluster and scheduler (P22)."""
+        return (identity.cluster, identity.scheduler) == (self.cluster_uid, self.scheduler)

@@ -335,6 +335,30 @@ EVENT_RECORDS_VANISHED: Final = EventKind(
     repeats="another number of Pods waits; once a minute",
     text="More Pods than `--max-drains-per-minute` lost their records in Slurm.",
 )
+EVENT_ENDED_EARLY: Final = EventKind(
+    reason="SlurmJobEndedEarly",
+    type="Warning",
+    action="Replacing",
+    on="Pod",
+    repeats="the next job ends early, too",
+    text="Its job ended before the Pod was bound, and nobody cancelled it. Another one follows.",
+)
+EVENT_UNPROVEN: Final = EventKind(
+    reason="JobUnproven",
+    type="Warning",
+    action="Matching",
+    on="Pod",
+    repeats="another job may be its job",
+    text="A live job may be that of the Pod, and nothing proves it. No other is submitted.",
+)
+EVENT_OVERWRITTEN: Final = EventKind(
+    reason="JobCommentOverwritten",
+    type="Warning",
+    action="Matching",
+    on="Pod",
+    repeats="it happens to another job of the Pod",
+    text="Somebody overwrote the admin_comment of its job, where sunk-sync notes what it does.",
+)
 EVENT_PAUSED: Final = EventKind(
     reason="Paused",
     type="Warning",

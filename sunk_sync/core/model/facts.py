@@ -9,6 +9,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from sunk_sync.core.model.calls import CallEnded, GateCall, JobNotice, LockCall, StopCall
+from sunk_sync.core.model.claims import Claims
 from sunk_sync.core.model.condition import Condition, ConditionStatus
 from sunk_sync.core.model.gang_size import GangSize
 from sunk_sync.core.model.job_identity import Identity
@@ -20,7 +21,7 @@ from sunk_sync.core.model.placeholder import PlaceholderKind
 from sunk_sync.core.model.pod_spec import NO_OFFER, Gang, Offer, OtherPod, PodPhase, PodSpec
 from sunk_sync.core.model.restraint import Holding, Paused
 from sunk_sync.core.model.topology_file import TopologyReport
-from sunk_sync.core.model.user_policy import Namespace, UserPolicy
+from sunk_sync.core.model.user_policy import Namespace, PolicyRead
 from sunk_sync.core.model.volumes import ProvisionerSaid, Volume, VolumeClaim, VolumeRow
 
 Source = Literal[
@@ -203,6 +204,7 @@ class Job(Struct, frozen=True, kw_only=True, gc=False):
     job_id: str
     """As in `scancel`: `12`, or `3_1` for a task of an array."""
     name: str
+    """As read: a cancel names it. `identity.name` is the name that sunk-sync gave."""
     identity: Identity
     """For a task of an array: the identity of its own Pod, with `uids` empty."""
     state: frozenset[str]
@@ -224,6 +226,10 @@ class Job(Struct, frozen=True, kw_only=True, gc=False):
     """On each of its nodes; 0: not read."""
     memory_mb: int = 0
     """MiB on each of its nodes; 0: all, or not read."""
+    signalled: bool = False
+    """A signal ended its script, or its node failed."""
+    overwritten: bool = False
+    """Its admin_comment has no identity any more: somebody wrote another text."""
 
 
 class Attempt(Struct, frozen=True, gc=False):
@@ -287,12 +293,6 @@ class Taken(Struct, frozen=True, gc=False):
     """As PodSpec.requests, and their number as `pods`; empty: there are none."""
     pods: tuple[tuple[OtherPod, int], ...] = ()
     """Those that are equal for every rule, and their number."""
-
-
-class PolicyRead(Struct, frozen=True, gc=False):
-    """The file of --user-policy has another content, and all of it is valid (P5)."""
-
-    policy: UserPolicy
 
 
 RowWritten = Node | SlurmdPod | Pod | SlurmNode | NodeSet | VolumeClaim | Volume
@@ -398,7 +398,7 @@ News = (
     Observed | WriteEcho | Deleted | ListingStarted | ListingEnded | Confirmed | Lost | GetResult
     | Holding | GateCall | StopCall | CallEnded | JobNotice | Attempt | SubmitRefused | BindRefused
     | BindTried | Placed | Contradicted | GangSize | Taken | PolicyRead | LockCall | NodePods
-    | NodeSetAnswer | Paused | TopologyReport | ProvisionerSaid
+    | NodeSetAnswer | Paused | TopologyReport | ProvisionerSaid | Claims
 )  # fmt: skip
 
 Tell = Callable[[Sequence[News]], Awaitable[None]]

@@ -1,7 +1,8 @@
 """The names of placeholder jobs in Slurm, and the identity of a job (design §6).
 
-A job belongs to sunk-sync only if its admin_comment parses and names this cluster and scheduler.
-The job id alone is no proof: slurmctld reuses ids.
+Two texts of a job hold its identity: the first word of its command line, which Slurm lets nobody
+change, and its admin_comment, which also holds what changes later. A job belongs to sunk-sync if
+one of them names this cluster and scheduler. The job id alone is no proof: slurmctld reuses ids.
 """
 
 import hashlib
@@ -39,6 +40,8 @@ class Identity(Struct, frozen=True, gc=False, rename={"workload": "work"}):
     """Digest of the submitted description (P20)."""
     hosts: str = ""
     """Digest of the excluded hosts, and of those that a gang must get (P7)."""
+    name: str = ""
+    """The name that sunk-sync gave the job: a person may have renamed it. Empty: not noted."""
 
 
 class _Envelope(Struct, frozen=True):
@@ -64,25 +67,30 @@ def job_name(namespace: str, name: str, *, workload: str) -> str:
     return f"{_NAME}{namespace}/{name}/{workload[:8]}"[:_NAME_MAX]
 
 
+def given_name(name: str, identity: Identity) -> str:
+    """Return the name that sunk-sync gave the job whose name is `name` now."""
+    return identity.name or name
+
+
 def is_named(name: str) -> bool:
     """Whether the job has a name that sunk-sync gives; a user may have renamed one of its jobs."""
     return name.startswith(_NAME)
 
 
 def spell_identity(identity: Identity) -> str:
-    """Return the admin_comment, without empty fields."""
+    """Return the text for admin_comment and command line, without empty fields."""
     given: dict[str, Any] = {
         key: value for key, value in msgspec.to_builtins(identity).items() if value
     }
     return msgspec.json.encode({MARK_KEY: given}).decode()
 
 
-def read_identity(admin_comment: str) -> Identity | None:
-    """Return the identity in an admin_comment; None: there is none."""
-    if MARK_KEY not in admin_comment or len(admin_comment) > ADMIN_COMMENT_MAX:
+def read_identity(text: str) -> Identity | None:
+    """Return the identity in an admin_comment or a command line; None: there is none."""
+    if MARK_KEY not in text or len(text) > ADMIN_COMMENT_MAX:
         return None
     try:
-        identity = _decode(admin_comment.encode(errors="replace")).identity
+        identity = _decode(text.encode(errors="replace")).identity
     except (msgspec.DecodeError, RecursionError):
         return None
     known = len(identity.pods) + len(identity.uids)

@@ -207,3 +207,9 @@ def _listed(names: Sequence[str]) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= 60 else text[:60] + "…"
+
+
+class PolicyRead(Struct, frozen=True, gc=False):
+    """The file of --user-policy has another content, and all of it is valid (P5)."""
+
+    policy: UserPolicy

@@ -51,6 +51,21 @@ def is_busy_refusal(job: Job) -> bool:
     return "FAILED" in job.state and not job.slurm_nodes and not job.script
 
 
+def never_began(job: Job) -> bool:
+    """Whether the job ended on its hosts before its script began.
+
+    A prolog failed, or somebody cancelled the job while a prolog ran: both leave the same record.
+    A script that a cancel ends has a signal.
+    """
+    began = job.started or job.signalled
+    return "CANCELLED" in job.state and job.script and bool(job.slurm_nodes) and not began
+
+
+def is_prolog_failed(reason: str) -> bool:
+    """Whether it is the reason of slurmctld's own drain after the Prolog of a node failed."""
+    return reason.startswith("Prolog error")
+
+
 def is_edited(job: Job, digest: str) -> bool:
     """Whether the job waits, and its Pods request another description now (P20)."""
     before = job.identity.digest

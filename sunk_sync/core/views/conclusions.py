@@ -9,6 +9,8 @@ from sunk_sync.core.model.facts import Job, Pod
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import hosts_digest
 from sunk_sync.core.model.placeholder import QUEUED
+from sunk_sync.core.translate.hostlist import compress
+from sunk_sync.core.translate.job_states import AGAIN, end_of, never_began
 from sunk_sync.core.views.parts import GivenUp, Placement, SubmissionHistory
 from sunk_sync.core.views.workload import (
     AbsentPods,
@@ -42,8 +44,10 @@ def named(workload: Workload) -> str:
 
 
 def was_cancelled(job: Job | None) -> bool:
-    """Whether another cancelled the job; sunk-sync marks the jobs that it cancels itself (P17)."""
-    return job is not None and "CANCELLED" in job.state and not job.identity.replaced
+    """Whether a person cancelled the job (P17): not sunk-sync, which marks it first, nor Slurm."""
+    if job is None or job.identity.replaced or never_began(job):
+        return False
+    return "CANCELLED" in job.state
 
 
 def mark_of(job_id: str, pod: Pod) -> str:
@@ -119,6 +123,31 @@ def full_hosts(workload: Workload) -> Sequence[str]:
         return ()
     left = [name for name in fit if name not in full]
     return sorted(full.intersection(fit)) if len(left) < description.slurm_nodes else ()
+
+
+def end_in_words(ended: EndedJobs) -> str:
+    """Return how the last job ended by itself before its Pods were bound, or empty (P17)."""
+    last = ended.last
+    if last is None or last.identity.replaced or was_cancelled(last):
+        return ""
+    if not AGAIN.isdisjoint(last.state):
+        return ""
+    where = f" on {compress(last.slurm_nodes)}" if last.slurm_nodes else ""
+    if never_began(last):
+        why = ended.node_reason or "a prolog failed, or somebody cancelled it while a prolog ran"
+        return f"Slurm ended job {last.job_id}{where} before it began: {why}"
+    reason = f" ({last.reason})" if last.reason not in ("", "None") else ""
+    return f"Slurm job {last.job_id} ended{where} before its Pod was bound: {end_of(last)}{reason}"
+
+
+def claims_in_words(workload: Workload) -> str:
+    """Return why a job that may be the workload's keeps it from another one, or empty (P23)."""
+    if not workload.claims:
+        return ""
+    jobs = ", ".join(workload.claims[:NODES_NAMED])
+    return (
+        f"Slurm job {jobs} may be its job, but its texts do not prove it: scancel it if it is not"
+    )
 
 
 def host_waited_for(workload: Workload) -> str:

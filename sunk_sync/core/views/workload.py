@@ -88,6 +88,8 @@ class EndedJobs(Struct, frozen=True, gc=False):
     """Number of jobs that ended by themselves before their Pods were bound."""
     allocation_refused: bool = False
     """Slurm refused an immediate allocation (P11a)."""
+    node_reason: str = ""
+    """Why slurmctld drained a host of `last`, if that ended `last` before it began."""
 
 
 class AbsentPods(Struct, frozen=True, gc=False):
@@ -240,3 +242,5 @@ class Workload(Struct, frozen=True, kw_only=True, gc=False):
     """The Pods are on a host, but complete listings over a minute showed no job of them (P30)."""
     gate: bool
     """As in Host."""
+    claims: tuple[str, ...] = ()
+    """Live jobs that may be its job, while it has none: nothing proves whose they are (P23)."""

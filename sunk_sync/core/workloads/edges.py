@@ -10,7 +10,6 @@ from sunk_sync.core.model.facts import (
     GetResult,
     Job,
     Pod,
-    PolicyRead,
     SubmitRefused,
     Taken,
 )
@@ -24,6 +23,7 @@ from sunk_sync.core.model.keys import (
     workload_key,
     workload_key_of,
 )
+from sunk_sync.core.model.user_policy import PolicyRead
 from sunk_sync.core.model.volumes import ProvisionerSaid
 from sunk_sync.core.tables.last_seen import node_place
 from sunk_sync.core.translate.job_states import has_passed_prolog, is_live, is_waiting

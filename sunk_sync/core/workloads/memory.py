@@ -9,6 +9,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from sunk_sync.core.model.calls import JobNotice
+from sunk_sync.core.model.claims import Claim, Claims
 from sunk_sync.core.model.facts import (
     Attempt,
     BindRefused,
@@ -23,7 +24,13 @@ from sunk_sync.core.model.keys import gang_key, uids_of, workload_key_of
 from sunk_sync.core.model.placeholder import QUEUED
 from sunk_sync.core.model.pod_spec import Gang
 from sunk_sync.core.model.timing import BINDING_S
-from sunk_sync.core.translate.job_states import has_passed_prolog, is_live, is_placed
+from sunk_sync.core.translate.job_states import (
+    has_passed_prolog,
+    is_live,
+    is_placed,
+    is_prolog_failed,
+    never_began,
+)
 from sunk_sync.core.views.conclusions import cancelled_id, was_cancelled
 from sunk_sync.core.views.parts import Tried
 from sunk_sync.core.workloads.index import WorkloadIndex
@@ -66,6 +73,11 @@ class WorkloadMemory:
         self.left: dict[str, tuple[str, ...]] = {}  # job id → former hosts of a live job
         self.submissions = SubmissionLog()
         self.missing_s: dict[str, float] = {}  # key → first listing without its job (P30)
+        self.prolog_failed: dict[str, str] = {}
+        """Slurm node → reason of slurmctld's drain after its Prolog failed (P17)."""
+        self.claims: dict[str, tuple[str, ...]] = {}
+        """UID of a Pod, or name of a job → live jobs that may be this one (P23)."""
+        self.unproven: dict[str, tuple[Claim, float]] = {}  # job id → such a job, and since when
 
     def note_pod(self, pod: Pod, *, now: float) -> None:
         self.gone.pop(pod.uid, None)
@@ -234,7 +246,7 @@ class WorkloadMemory:
         While a job is COMPLETING, Slurm names only the hosts that it still holds.
         """
         if not is_live(job):
-            if job.job_id not in self.ended_s and job.identity.replaced:
+            if job.job_id not in self.ended_s and _is_given_up(job):
                 held = before.slurm_nodes if before is not None and is_live(before) else ()
                 self._note_given_up(job, {*held, *job.slurm_nodes}, now=now)
             self.ended_s.setdefault(job.job_id, now)
@@ -295,6 +307,33 @@ class WorkloadMemory:
         end = self.ends.get(pod.uid)
         return end if end is not None and _counts(end, pod) else None
 
+    def note_drain(self, slurm_node: str, reason: str) -> bool:
+        """Note why a node is drained, or empty; return whether a failed Prolog came or went."""
+        now = reason if is_prolog_failed(reason) else ""
+        if self.prolog_failed.get(slurm_node, "") == now:
+            return False
+        self.prolog_failed.pop(slurm_node, None)
+        if now:
+            self.prolog_failed[slurm_node] = now
+        return True
+
+    def note_claims(self, word: Claims, *, now: float) -> set[str]:
+        """Return the UIDs and names that claims named before, or name now."""
+        since = {job_id: since_s for job_id, (_, since_s) in self.unproven.items()}
+        self.unproven = {one.job_id: (one, since.get(one.job_id, now)) for one in word.claims}
+        before, after = self.claims, dict[str, tuple[str, ...]]()
+        for claim in word.claims:
+            named = (claim.name,) if claim.identity is None else uids_of(claim.identity)
+            for one in named:
+                after[one] = (*after.get(one, ()), claim.job_id)
+        self.claims = after
+        return before.keys() | after.keys()
+
+    def claims_on(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return live jobs that may be those of these UIDs or names."""
+        found = [job_id for name in names for job_id in self.claims.get(name, ())]
+        return tuple(dict.fromkeys(found))
+
     def keep_end(self, job: Job, *, pods_listed: bool) -> None:
         """Keep the end of a job that Slurm forgets, while one of its Pods may need it.
 
@@ -333,6 +372,11 @@ class WorkloadMemory:
         """Forget refusals for the hosts of this job: the next job may hold others (G4)."""
         for uid in uids_of(job.identity):
             self.bind_refusals.pop(uid, None)
+
+
+def _is_given_up(job: Job) -> bool:
+    """Whether its hosts are avoided for a while. Of several, Slurm drains the one that failed."""
+    return job.identity.replaced or (never_began(job) and len(job.slurm_nodes) == 1)
 
 
 def _counts(end: Job, pod: Pod) -> bool:

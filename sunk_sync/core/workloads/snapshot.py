@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import GetResult, Job, Pod
 from sunk_sync.core.model.job_description import JobDescription
-from sunk_sync.core.model.job_identity import workload_id
+from sunk_sync.core.model.job_identity import job_name, workload_id
 from sunk_sync.core.model.pod_spec import PodSpec
 from sunk_sync.core.model.user_policy import NO_DEFAULTS
 from sunk_sync.core.tables.entries import Entry
@@ -20,6 +20,7 @@ from sunk_sync.core.translate.job_states import (
     is_live,
     is_running,
     is_waiting,
+    never_began,
     newest,
     number_of,
 )
@@ -117,6 +118,7 @@ class WorkloadSnapshots:
             stuck=self._stuck(members.bound),
             lost=self._residents.is_lost(key),
             gate=self._all.gate(),
+            claims=self._claims(members, workload) if job is None else (),
         )
 
     def _members(self, key: str, job: Job | None) -> Members:
@@ -146,6 +148,13 @@ class WorkloadSnapshots:
         finished = self._memory.finished
         return tuple([pod for pod, uid in uids if uid not in seen and uid not in finished])
 
+    def _claims(self, members: Members, workload: str) -> tuple[str, ...]:
+        if not (self._memory.claims and members.pods):
+            return ()
+        first = members.pods[0]
+        name = job_name(first.namespace, first.name, workload=workload)
+        return self._memory.claims_on([name, *[pod.uid for pod in members.pods]])
+
     def _live_job(
         self, key: str, chosen: Entry[Job], live: Sequence[Entry[Job]], members: Members
     ) -> LiveJob:
@@ -174,7 +183,13 @@ class WorkloadSnapshots:
             left=self._memory.left.get(last.job_id, ()) if last is not None else (),
             by_itself=sum([1 for job in own if AGAIN.isdisjoint(job.state)]),
             allocation_refused=len(own) < len(ended),
+            node_reason=self._node_reason(last) if last is not None and never_began(last) else "",
         )
+
+    def _node_reason(self, job: Job) -> str:
+        """Return why slurmctld drained a host of the job: `Prolog error`."""
+        failed = self._memory.prolog_failed
+        return next((failed[name] for name in job.slurm_nodes if name in failed), "")
 
     def _entry_of(self, ended: Job | None) -> Entry[Job] | None:
         return self._jobs.entries.get(ended.job_id) if ended is not None else None

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import BindTried, Job, Pod, Source
+from sunk_sync.core.model.job_identity import given_name
 from sunk_sync.core.model.keys import Key, workload_key
 from sunk_sync.core.model.user_policy import (
     NO_DEFAULTS,
@@ -169,8 +170,8 @@ class Workloads:
 
     def watches(self, job: Job) -> bool:
         """Whether sunk-sync watches the namespace of the job's Pods, which is in the job's name."""
-        watched = self.configuration.watch_namespaces
-        return "*" in watched or "".join(job.name.split("/")[1:2]) in watched
+        watched, name = self.configuration.watch_namespaces, given_name(job.name, job.identity)
+        return "*" in watched or "".join(name.split("/")[1:2]) in watched
 
     def gate(self) -> bool:
         """Whether the gate is in use."""

@@ -25,7 +25,9 @@ _ANY_TIME: Final = frozenset(
     {"name", "comment", "admin_comment", "extra", "priority", "time_limit_min", "hold", "requeue"}
 )  # fmt: skip
 _NEVER: Final = frozenset({"user_id"})
-_TOLERATED: Final = frozenset({"account", "array", "array_most", "group_id", "kind", "qos"})
+_TOLERATED: Final = frozenset(
+    {"account", "array", "array_most", "command", "group_id", "kind", "qos"}
+)  # fmt: skip
 """Fields that are accepted without effect."""
 
 

@@ -161,6 +161,7 @@ class Lifecycle:
             configuring=False,
             ended_s=self._memory.now_s,
             exit_code=exit_code,
+            signalled=ran and state == "CANCELLED" and has_script(job),
         )
         self._end(job, ended, ran=ran)
         self._note_forgetting(job.job_id)

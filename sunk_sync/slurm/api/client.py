@@ -64,6 +64,7 @@ class SlurmClient:
         on_exchange: OnExchange,
     ) -> None:
         self.token = token
+        self._user_name = access.user_name
         self.left_s: LeftSeconds = unlimited
         """Asked right before each write is sent."""
         context = EndpointContext(
@@ -82,6 +83,11 @@ class SlurmClient:
         self._current = self._endpoints[0]
         self._all = asyncio.Semaphore(CONNECTIONS_MAX)
         self._bulk = asyncio.Semaphore(BULK_MAX)
+
+    @property
+    def user(self) -> str:
+        """Return the name of Slurm's user that sends the calls; empty: unknown."""
+        return self._user_name or self.token.user
 
     @property
     def endpoint(self) -> Endpoint:

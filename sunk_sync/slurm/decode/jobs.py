@@ -44,10 +44,17 @@ _REASON_KEPT: Final = 256
 _number = re.compile(r"([0-9]{1,19})(?:[_+].*)?", re.DOTALL).fullmatch
 
 
+class _WireExit(Struct, frozen=True):
+    status: list[str] | str | None = None
+
+
 class _WireJob(Struct, frozen=True):
     job_id: int
     name: str | None = None
     admin_comment: str | None = None
+    command: str | None = None
+    user_id: int = 0
+    user_name: str | None = None
     job_state: list[str] | str | None = None
     state_reason: str | None = None
     nodes: str | None = None
@@ -58,6 +65,7 @@ class _WireJob(Struct, frozen=True):
     batch_flag: bool | None = None
     restart_cnt: int | None = None
     extra: str | None = None
+    exit_code: _WireExit | None = None
     cpus: Number = None
     memory_per_node: Number = None
 
@@ -93,7 +101,14 @@ class JobRecord(Struct, frozen=True, kw_only=True, gc=False):
     task: int | None = None
     """Number in the array; None for the waiting tasks, and without an array."""
     identity: Identity | None = None
-    """As in the record; for an array the whole identity."""
+    """As in its admin_comment; for an array the whole identity. `JobOwners.owned` completes it."""
+    given: Identity | None = None
+    """As in its command line, since the submission."""
+    user_id: int = 0
+    user_name: str = ""
+    signalled: bool = False
+    overwritten: bool = False
+    """As in Job."""
     name: str = ""
     state: States
     slurm_nodes: tuple[str, ...] = ()
@@ -190,7 +205,19 @@ def job_of(record: JobRecord, task: int | None = None) -> Job | None:
         requeued=record.requeued,
         cpus=record.cpus,
         memory_mb=record.memory_mb,
+        signalled=record.signalled,
+        overwritten=record.overwritten,
     )
+
+
+def is_same_work(one: Identity, other: Identity) -> bool:
+    """Whether two identities name the same Pods of the same installation."""
+    return _work_of(one) == _work_of(other)
+
+
+def _work_of(identity: Identity) -> tuple[object, ...]:
+    uids = tuple(uid.removeprefix(_REPLACED) for uid in identity.uids)
+    return identity.cluster, identity.scheduler, identity.workload, identity.pods, uids
 
 
 def task_identity(array: Identity, task: int) -> Identity | None:
@@ -239,6 +266,9 @@ def _record(wire: _WireJob) -> JobRecord:
         array=array,
         task=None if task is None else int(task),
         identity=read_identity(wire.admin_comment or ""),
+        given=read_identity(wire.command or ""),
+        user_id=wire.user_id,
+        user_name=wire.user_name or "",
         name=wire.name or "",
         state=state_of(wire.job_state),
         slurm_nodes=tuple(map(sys.intern, nodes)),
@@ -248,6 +278,7 @@ def _record(wire: _WireJob) -> JobRecord:
         started=STARTED in (wire.extra or ""),
         preempted_at=int(number_of(wire.preempt_time) or 0),
         requeued=bool(wire.restart_cnt),
+        signalled=wire.exit_code is not None and "SIGNALED" in state_of(wire.exit_code.status),
         cpus=int(number_of(wire.cpus) or 0) // max(1, len(nodes)),
         memory_mb=int(number_of(wire.memory_per_node) or 0),
     )

@@ -13,13 +13,19 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
+from sunk_sync.core.model.claims import Claim, Vouched
 from sunk_sync.core.model.facts import Job, News, Observed
-from sunk_sync.core.model.job_identity import Identity, is_named
-from sunk_sync.core.translate.job_states import is_live
-from sunk_sync.slurm.decode.jobs import JobRecord, job_of, number_in
+from sunk_sync.core.model.job_identity import Identity
+from sunk_sync.core.translate.job_states import LIVE, is_live
+from sunk_sync.slurm.decode.jobs import JobRecord, States, job_of, number_in
+from sunk_sync.slurm.read.job_proof import Known, Mine, by_claim, known_array, known_job, proven
 
-Mine = Callable[[Identity], bool]
-"""Whether an identity has this cluster and scheduler (P22)."""
+Vouch = Callable[[Claim], Vouched]
+
+
+def _nobody_vouches(_: Claim) -> Vouched:
+    return "unknown"
+
 
 _FLAGS: Final = frozenset({"COMPLETING", "CONFIGURING"})
 
@@ -27,8 +33,15 @@ _FLAGS: Final = frozenset({"COMPLETING", "CONFIGURING"})
 class JobOwners:
     """Jobs of this sunk-sync by listed id, which is their id in /jobs/state."""
 
-    def __init__(self, mine: Mine) -> None:
+    def __init__(
+        self, mine: Mine, *, operator: Callable[[], str] = str, vouch: Vouch = _nobody_vouches
+    ) -> None:
+        """`operator` returns the name of the user of our token."""
         self._mine = mine
+        self._operator = operator
+        self._vouch = vouch
+        self.claims: dict[str, Claim] = {}
+        """Record number → a job of which the Pods do not say yet whose it is."""
         self.ours: dict[str, Job] = {}
         """Listed id → job, as last read."""
         self.foreign: set[str] = set()
@@ -50,16 +63,44 @@ class JobOwners:
         """Workload → workloads of the same submission that turned out to have a job, with it."""
         self._reading: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    def is_mine(self, record: JobRecord) -> bool:
-        """Whether the record has an identity of this cluster and scheduler.
+    def owned(self, record: JobRecord) -> JobRecord | None:
+        """Return the record with the identity of its job; None: it is no job of sunk-sync (P23).
 
-        A mark in flight while slurmctld lost its state may have reached another job with the same
-        id. So an identity marked as replaced counts only with a name that sunk-sync gives (P23).
+        Note a claim that the Pods neither prove nor disprove.
         """
-        identity = record.identity
-        if identity is None or (identity.replaced and not is_named(record.name)):
-            return False
-        return self._mine(identity)
+        known = self._known_of(record)
+        found = proven(record, known, mine=self._mine, operator=self._operator())
+        if not isinstance(found, Claim):
+            return found
+        said = self._vouch(found)
+        if said == "unknown":
+            self.claims[str(record.number)] = found
+        return by_claim(record, said) if isinstance(said, Identity) else None
+
+    def ask_again(self, states: Mapping[str, States]) -> None:
+        """Ask the Pods of each claim again; a job that they decide about is read anew."""
+        if not self.claims:
+            return
+        numbers = {number_in(one): not LIVE.isdisjoint(state) for one, state in states.items()}
+        self.claims = {
+            number: replace(claim, live=numbers[number])
+            for number, claim in self.claims.items()
+            if number in numbers
+        }
+        decided = {one for one, claim in self.claims.items() if self._vouch(claim) != "unknown"}
+        for number in decided:
+            del self.claims[number]
+        if decided:
+            self.foreign = {one for one in self.foreign if number_in(one) not in decided}
+
+    def _known_of(self, record: JobRecord) -> Known | None:
+        array = self.arrays.get(str(record.array)) if record.array else None
+        if record.array and (array is None or record.task is None):
+            return None if array is None else known_array(array)
+        job = self.at(f"{record.array}_{record.task}" if record.array else str(record.number))
+        if job is None:
+            return None if array is None else known_array(array)
+        return known_job(job, array)
 
     def learn(self, job: Job, *, asked_s: float | None = None) -> None:
         """Take in a job from another answer, or a job that sunk-sync has just made."""
@@ -211,6 +252,7 @@ class JobOwners:
         self._listed.clear()
         self.read_s.clear()
         self.recorded.clear()
+        self.claims.clear()
         self._started.clear()
         self.touched = True
 

@@ -83,6 +83,7 @@ class JobReading:
         """Read new and changed records and those in `refresh` (listed ids); collect the jobs."""
         unknown = [one for one in self._states if one not in self._job_owners.ours]
         self._job_owners.find_started(unknown, asked_s=self._asked_s)
+        self._job_owners.ask_again(self._states)
         left = self._forget_absent()
         await asyncio.sleep(0)
         wanted = self._wanted()
@@ -192,8 +193,9 @@ class JobReading:
             record = read_job(one)
             if isinstance(record, SlurmError):
                 return record
-            if self._job_owners.is_mine(record):
-                self._note(record, asked_s)
+            owned = self._job_owners.owned(record)
+            if owned is not None:
+                self._note(owned, asked_s)
             else:
                 self._note_foreign(record, asked_s)
         await self._tell_early()

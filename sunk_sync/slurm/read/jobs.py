@@ -18,6 +18,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from sunk_sync.core.model.claims import Claims
 from sunk_sync.core.model.facts import (
     Confirmed,
     Deleted,
@@ -87,6 +88,7 @@ class JobPoll:
         """Second since which slurmctld counts."""
         self._checked_s = float("-inf")
         self._lost: Lost | None = None
+        self._claims = Claims(())
         self._fast_until_s = float("-inf")
         self._round = 0
         self._cursor = 0
@@ -152,6 +154,7 @@ class JobPoll:
             return await self._lose(failure)
         touched, self._job_owners.touched = self._job_owners.touched, False
         reading = await self._read(states.seen, answer.asked_s)
+        await self._tell_claims()
         if reading.moved:
             self._moved()
         self._in_full = self._in_full or strict or touched
@@ -171,6 +174,13 @@ class JobPoll:
         )
         await reading.read(refresh=self._refreshed())
         return reading
+
+    async def _tell_claims(self) -> None:
+        """Report the claims before the listing counts as complete: nothing is submitted beside."""
+        claims = Claims(tuple(claim for claim in self._job_owners.claims.values() if claim.live))
+        if claims != self._claims:
+            self._claims = claims
+            await self._tell([claims])
 
     async def _check_restart(self, *, strict: bool) -> SlurmError | None:
         """Check after the listing whether slurmctld was restarted: then forget all ids."""

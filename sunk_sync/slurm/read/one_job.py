@@ -212,8 +212,8 @@ class JobFinder:
         if isinstance(answer, SlurmError):
             why = await why_no_record(self._client, answer, number=number)
             return _Shown((), asked_s) if why is None else why
-        mine = [record for record in records if self._job_owners.is_mine(record)]
-        return _Shown(mine, answer.asked_s)
+        mine = map(self._job_owners.owned, records)
+        return _Shown([record for record in mine if record is not None], answer.asked_s)
 
     async def _pick(self, job_id: str, shown: _Shown | SlurmError) -> Found | SlurmError:
         if isinstance(shown, SlurmError):

@@ -57,7 +57,7 @@ def submit_body(
     # A field without a value is left out, so that Slurm's default holds.
     job = _shape(asked) | _settings(asked, lambda one: one.always or _asks(asked, one))
     job |= _named(action.name, action.identity) | _array(action.identity)
-    job |= {"requeue": False, "extra": extra}
+    job |= {"requeue": False, "extra": extra, "argv": [spell_identity(action.identity)]}
     excluded = _excluded(asked.excluded_nodes, action.excluded)
     if excluded:
         job["excluded_nodes"] = excluded

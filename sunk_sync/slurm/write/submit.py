@@ -211,6 +211,7 @@ class JobSubmit:
             number=number,
             array=number if len(group) > 1 else 0,
             identity=action.identity,
+            given=action.identity,
             name=action.name,
             state=_ALLOCATED if kind.at_once else _PENDING,
             script=kind.scripted,
@@ -270,6 +271,7 @@ def array_of(desired_writes: Sequence[SubmitJob]) -> SubmitJob:
         uids=tuple(desired.identity.pods[0].rpartition("/")[2] for desired in desired_writes),
         digest=first.identity.digest,
         hosts=first.identity.hosts,
+        name=first.identity.name,
     )
     return replace(first, identity=identity, kind=PLACEHOLDERS[first.kind].as_array)
 

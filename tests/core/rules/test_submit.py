@@ -39,7 +39,7 @@ def ended(of: Pod, state: str, **fields: Any) -> Job:
 def test_a_waiting_pod_gets_one_job_with_its_identity_P1() -> None:
     action = two_hosts(POD).submission(POD)
     assert action.name == job_name("ns", "p1", workload=WORKLOAD)
-    assert replace(action.identity, digest="", hosts="") == identity(POD)
+    assert replace(action.identity, digest="", hosts="") == identity(POD, name=action.name)
     assert action.kind == "script"
     assert not action.excluded
 

@@ -9,11 +9,17 @@ from sunk_sync.core.model.actions import CancelJob, SetScheduled, SubmitJob, Upd
 from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.event_kinds import EVENT_INVALID, EVENT_TOO_LATE
-from sunk_sync.core.model.facts import NAMESPACES, Pod, PolicyRead, SubmitRefused
+from sunk_sync.core.model.facts import NAMESPACES, Pod, SubmitRefused
 from sunk_sync.core.model.job_description import SETTINGS, JobDescription
 from sunk_sync.core.model.names import SCHEDULED_CONDITION
 from sunk_sync.core.model.pod_spec import Gang
-from sunk_sync.core.model.user_policy import NO_DEFAULTS, Namespace, NamespaceDefaults, UserPolicy
+from sunk_sync.core.model.user_policy import (
+    NO_DEFAULTS,
+    Namespace,
+    NamespaceDefaults,
+    PolicyRead,
+    UserPolicy,
+)
 from sunk_sync.core.rules.workload.wait import SHOWN_AFTER_S
 from sunk_sync.core.translate.job_spec import Invalid, describe, digested
 from sunk_sync.core.translate.user_policy import user_policy_of

@@ -134,8 +134,21 @@ MUTANTS = (
     ),
     _mutant(
         "our own cancel counts as a user's", STATE,
-        '"CANCELLED" in job.state and not job.identity.replaced', '"CANCELLED" in job.state',
+        "job is None or job.identity.replaced or never_began(job)",
+        "job is None or never_began(job)",
         "The Pod of a replaced job waited for ever for a resubmit annotation.",
+    ),
+    _mutant(
+        "a failed prolog counts as a user's cancel", STATE,
+        "job is None or job.identity.replaced or never_began(job)",
+        "job is None or job.identity.replaced",
+        "A health check failed on n1, and the Pod waited for ever beside two free hosts.",
+    ),
+    _mutant(
+        "a job is known by its admin_comment alone", "slurm/read/job_proof.py",
+        "    given, comment = record.given, record.identity\n",
+        "    given, comment = None, record.identity\n",
+        "Somebody noted a word in a job; after a restart it ran on for ever, without a word.",
     ),
     _mutant(
         "a gang that lost a member goes on", STATE,

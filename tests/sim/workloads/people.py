@@ -16,6 +16,7 @@ from tests.sim.cast import END_DELAY, PERSON, START_DELAY
 from tests.sim.words import PREFIX, Object
 from tests.sim.workloads.claim_people import ClaimPeople
 from tests.sim.workloads.groups import GroupPeople
+from tests.sim.workloads.site_people import SitePeople
 from tests.sim.workloads.teams import TeamPeople
 from tests.sim.workloads.truth import is_live, is_ours, node_of, place_of, workload
 from tests.sim.worlds import Worlds
@@ -102,8 +103,10 @@ class WorkloadPeople:
         claims: ClaimPeople,
         groups: GroupPeople,
         teams: TeamPeople,
+        site: SitePeople,
     ) -> None:
         self._rng = rng
+        self._site = site
         self._rules = rules
         self._claims, self._groups, self._teams = claims, groups, teams
         self._worlds = worlds
@@ -123,6 +126,7 @@ class WorkloadPeople:
         if self._claims.active:
             answer = self._worlds.try_to(PERSON, self._claims.act)
             self._worlds.history.note("people", "volumes", str(answer)[:150])
+        self.act_on_jobs()
         self.act_on_groups()
         if self._teams.is_due():
             self.act_on_teams()
@@ -131,6 +135,17 @@ class WorkloadPeople:
         if self._teams.active:
             answer = self._worlds.try_to(PERSON, self._teams.act)
             self._worlds.history.note("people", "teams", str(answer)[:150])
+
+    def act_on_jobs(self) -> None:
+        """Let the site write into jobs, or its prolog fail."""
+        if not self._site.active:
+            return
+        try:
+            answer = self._worlds.try_to(PERSON, self._site.act)
+        except LookupError:
+            answer = "there is no such job"
+        self._worlds.history.count("people: site")
+        self._worlds.history.note("people", "site", str(answer)[:150])
 
     def act_on_groups(self) -> None:
         if self._groups.active:

@@ -31,6 +31,7 @@ from tests.sim.workloads.people import (
     pod_spec,
 )
 from tests.sim.workloads.rest import Asked, workload_unrest
+from tests.sim.workloads.site_people import SitePeople
 from tests.sim.workloads.teams import TeamPeople
 from tests.sim.workloads.volume_checks import VolumeChecks
 from tests.sim.worlds import Worlds
@@ -98,6 +99,7 @@ class WorkloadRun:
             claims=claims,
             groups=self.groups,
             teams=self.teams,
+            site=SitePeople(random.Random(f"works site {seed}"), self.worlds),
         )
         self.token = TokenFile("token-0")
         self.outages = Outages(random.Random(f"works weather {seed}"), self.wire, self.token)

@@ -249,6 +249,17 @@ def with_ours(act: str) -> Doing:
     return doing
 
 
+def write_into_jobs(**fields: str) -> Doing:
+    """Let somebody write into each live placeholder."""
+
+    def doing(stage: Stage) -> None:
+        for job in list(stage.slurm.jobs.values()):
+            if is_live(job) and is_ours(job, stage.worlds.cluster_uid):
+                stage.slurm.update_job(job.job_id, fields, now_s=stage.now_s)
+
+    return doing
+
+
 def slurmd(name: str, *, up: bool) -> Doing:
     return lambda stage: (
         stage.slurm.start_slurmd(name, now_s=stage.now_s)
@@ -526,6 +537,19 @@ SCENARIOS: Mapping[str, Scenario] = {
         "L6", (1, pods("a", cpus=15, end_s=50)), (9, with_ours("cancel"))
     ),
     "a job is suspended": story("P16", (1, pods("a")), (9, with_ours("suspend_job"))),
+    "somebody writes into running jobs": story(
+        "P14 P23",
+        (1, pods("a", "b", "c")),
+        (9, write_into_jobs(admin_comment="seen by the site", name="other")),
+        (5, delete("a")),
+    ),
+    "somebody writes into a waiting job": story(
+        "P13 P23",
+        (1, their_job(seconds=30)),
+        (2, pods("a", "b", cpus=15)),
+        (9, write_into_jobs(admin_comment="seen by the site", name="other")),
+        (1, delete("b")),
+    ),
     "a host is lost": story(
         "P16 P31",
         (1, pods("a", "b", "c", cpus=15)),

@@ -26,15 +26,18 @@ def _identity(comment: str) -> dict[str, Any]:
 
 
 def is_ours(job: Job, cluster: str) -> bool:
-    """Whether the identity of the job names this cluster and our scheduler."""
-    found = _identity(job.request.admin_comment)
+    """Whether the identity of the job names this cluster and our scheduler.
+
+    Nobody can change its command line; impostors have an admin_comment alone.
+    """
+    found = _identity(job.request.command or job.request.admin_comment)
     return found.get("cluster") == cluster and found.get("scheduler") == words.SCHEDULER
 
 
 def workloads_of(job: Job) -> Sequence[Uids]:
     """Return the workloads of this record: one, or one for each waiting task."""
     tasks = job.waiting_tasks if job.task is None else (job.task,)
-    return _workloads(job.request.admin_comment, tuple(tasks))
+    return _workloads(job.request.command or job.request.admin_comment, tuple(tasks))
 
 
 @lru_cache(10_000)

@@ -44,6 +44,9 @@ class Record:
     submitted: int = 1000
     reason: str = "None"
     batch: bool = True
+    command: str = ""
+    user: int = 0
+    restarts: int = 0
 
     def wire(self) -> dict[str, Any]:
         return {
@@ -57,6 +60,10 @@ class Record:
             "array_job_id": {"set": True, "infinite": False, "number": self.array},
             "array_task_id": {"set": self.task is not None, "number": self.task or 0},
             "batch_flag": self.batch,
+            "command": self.command,
+            "user_id": self.user,
+            "user_name": {0: "root", 64030: "slurm"}.get(self.user, ""),
+            "restart_cnt": self.restarts,
         }
 
     def is_called(self, job_id: str) -> bool:
@@ -119,7 +126,7 @@ class SlurmJobs:
         if task is not None and len(record.waiting) > 1:
             record.waiting.remove(task)
             comment, name = record.comment, record.name
-            record = self.add(comment, name=name, array=record.number)
+            record = self.add(comment, name=name, array=record.number, command=record.command)
             record.waiting = []
         record.task, record.waiting = task, []
         record.state, record.nodes = ["RUNNING"], nodes

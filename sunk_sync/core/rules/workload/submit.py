@@ -15,6 +15,8 @@ from sunk_sync.core.translate.job_states import AGAIN
 from sunk_sync.core.views.conclusions import (
     REFUSED_AGAIN_S,
     cancelled_job,
+    claims_in_words,
+    end_in_words,
     exclusions,
     host_waited_for,
     is_open,
@@ -59,6 +61,8 @@ def _prevented(workload: Workload, configuration: Configuration) -> Ruling | Non
     members, hosts = workload.members, workload.hosts
     if any(pod.gated for pod in members.pods):
         return Ruling(because="waits: the Pod has scheduling gates")
+    if claims := claims_in_words(workload):
+        return Ruling(because=f"waits: {claims}")
     if members.missing:
         return Ruling(because=f"waits: {members.missing}")
     if workload.request.invalid:
@@ -88,7 +92,7 @@ def _not_yet(workload: Workload, configuration: Configuration, now: float) -> Ru
         return Ruling(because=why, look_again_s=refused_until_s)
     ended_until_s = _pause_ends_s(workload.ended)
     if last is not None and now < ended_until_s:
-        why = f"job {last.job_id} ended before its Pod was bound: trying again soon"
+        why = f"{end_in_words(workload.ended)}: trying again soon"
         return Ruling(because=why, look_again_s=ended_until_s)
     return _brake(workload.id, workload.history, now)
 
@@ -125,8 +129,9 @@ def _submission(
 ) -> SubmitJob:
     pods = workload.members.pods
     excluded, hosts = exclusions(workload, now=now)
+    name = job_name(pods[0].namespace, pods[0].name, workload=workload.id)
     return SubmitJob(
-        name=job_name(pods[0].namespace, pods[0].name, workload=workload.id),
+        name=name,
         identity=Identity(
             cluster=configuration.cluster_uid,
             scheduler=configuration.scheduler,
@@ -134,6 +139,7 @@ def _submission(
             pods=tuple(sorted(f"{pod.namespace}/{pod.name}/{pod.uid}" for pod in pods)),
             digest=workload.request.digest,
             hosts=hosts,
+            name=name,
         ),
         description=pinned(description, workload.hosts.required),
         excluded=excluded,

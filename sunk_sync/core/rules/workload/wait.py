@@ -14,10 +14,12 @@ from sunk_sync.core.model.actions import (
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.event_kinds import (
     EVENT_CANCELLED,
+    EVENT_ENDED_EARLY,
     EVENT_INVALID,
     EVENT_REFUSED,
     EVENT_STATIC_CPU,
     EVENT_TOO_LATE,
+    EVENT_UNPROVEN,
     EVENT_UNSCHEDULABLE,
     EventKind,
 )
@@ -35,6 +37,8 @@ from sunk_sync.core.translate.pending import error_in_words, waiting_message
 from sunk_sync.core.views.conclusions import (
     cancelled_id,
     cancelled_job,
+    claims_in_words,
+    end_in_words,
     host_waited_for,
     mark_of,
     refusal_ends_s,
@@ -49,6 +53,7 @@ REASON_S = 3.0
 """Slurm may take this long to give the reason of a job. A message changes at most once a minute."""
 UNKNOWN_REASONS = ("", "None")
 UNSCHEDULABLE = "Unschedulable"
+UNPROVEN = "JobUnproven"
 
 
 class Notice(NamedTuple):
@@ -103,6 +108,8 @@ def _notice(workload: Workload, configuration: Configuration) -> Notice | None:
         return None
     if workload.live is not None:
         return _of_job(workload, workload.live)
+    if claims := claims_in_words(workload):
+        return Notice(claims, EVENT_UNPROVEN, UNPROVEN)
     if workload.request.invalid:
         return Notice(workload.request.invalid, EVENT_INVALID)
     if workload.request.unread:
@@ -131,6 +138,8 @@ def _of_slurm(workload: Workload, configuration: Configuration) -> Notice | None
         return Notice(str(error_in_words(refused.number or 0, refused.text)), EVENT_REFUSED)
     if submission.attempt is not None:
         return Notice("Slurm has not answered the submission yet", EVENT_UNSCHEDULABLE)
+    if ended := end_in_words(workload.ended):
+        return Notice(f"{ended}; another job follows", EVENT_ENDED_EARLY)
     if workload.history.given_up > 1:
         text = "sunk-sync gave up its Slurm jobs on hosts that cannot take it; another job follows"
         return Notice(text, EVENT_UNSCHEDULABLE)

@@ -1,6 +1,8 @@
-"""A Pod cannot end because its Node does not answer: sunk-sync reads the Node and records an Event.
+"""Warn of what a person should act on.
 
-The Event says what to do (P25b).
+A Pod cannot end because its Node does not answer: sunk-sync reads the Node, and an Event says what
+to do (P25b). Somebody overwrote the admin_comment of a job: the job stays known, and an Event says
+so once (P23).
 """
 
 from sunk_sync.core.model.actions import (
@@ -10,8 +12,8 @@ from sunk_sync.core.model.actions import (
     RecordEvent,
 )
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.event_kinds import EVENT_NODE_SILENT
-from sunk_sync.core.model.facts import reference_of
+from sunk_sync.core.model.event_kinds import EVENT_NODE_SILENT, EVENT_OVERWRITTEN
+from sunk_sync.core.model.facts import Job, reference_of
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.views.parts import Stuck
 from sunk_sync.core.views.workload import Workload
@@ -21,9 +23,17 @@ ADVICE = (
     " certainly off: kubectl delete pod --force, or delete the Node."
 )
 
+KNOWN_STILL = (
+    "It is still known as the job of this Pod. sunk-sync writes its own text there again only when"
+    " it changes the job or gives it up."
+)
+
 
 def warn(workload: Workload, configuration: Configuration, now: float) -> Ruling:
     rulings = [_rule_one(one, configuration, now) for one in workload.stuck]
+    live = workload.live
+    if live is not None and live.job.overwritten:
+        rulings.append(_overwritten(live.job, workload))
     if not rulings:
         return QUIET
     wants = dict.fromkeys(want for ruling in rulings for want in ruling.wants)
@@ -41,6 +51,12 @@ def _rule_one(stuck: Stuck, configuration: Configuration, now: float) -> Ruling:
     if asked_s is not None and now < asked_s + LOOK_AGAIN_S:
         return Ruling(look_again_s=asked_s + LOOK_AGAIN_S)
     return Ruling((GetObject("Node", "", name, asked_s or 0.0),), f"Node {name} is missing")
+
+
+def _overwritten(job: Job, workload: Workload) -> Ruling:
+    pods = [pod for pod in workload.members.pods if not pod.ended]
+    message = f"Somebody overwrote the admin_comment of Slurm job {job.job_id}. {KNOWN_STILL}"
+    return Ruling(tuple(RecordEvent(reference_of(pod), EVENT_OVERWRITTEN, message) for pod in pods))
 
 
 def _silent(stuck: Stuck, configuration: Configuration, now: float) -> Ruling:

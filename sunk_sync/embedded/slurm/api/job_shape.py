@@ -40,6 +40,7 @@ def _asked(request: JobRequest, version: str) -> Shape:
         "account": request.account,
         "admin_comment": request.admin_comment,
         "batch_flag": request.kind == "batch",
+        "command": request.command,
         "comment": request.comment,
         "cpus_per_task": number(request.cpus_per_task),
         "current_working_directory": request.directory,
@@ -94,11 +95,15 @@ def _state(job: Job) -> Shape:
         "state_description": job.state_description,
         "restart_cnt": job.restarts,
         "exit_code": {
-            "status": ["ERROR" if job.exit_code else "SUCCESS"],
+            "status": [_exit_status(job)],
             "return_code": number(job.exit_code),
             "signal": {"id": UNSET, "name": ""},
         },
     }
+
+
+def _exit_status(job: Job) -> str:
+    return "SIGNALED" if job.signalled else "ERROR" if job.exit_code else "SUCCESS"
 
 
 def _size(job: Job, memory: Memory) -> Shape:

@@ -68,7 +68,7 @@ _TAKEN: Final = frozenset(
     {"dependency", "wckey", "mcs_label", "deadline", "network", "licenses", "nice", "mail_user",
      "standard_output", "standard_error", "standard_input", "segment_size", "maximum_nodes",
      "minimum_cpus", "kill_warning_signal", "kill_warning_delay", "kill_warning_flags",
-     "begin_time", "end_time", "container", "argv", "reboot", "contiguous", "overcommit",
+     "begin_time", "end_time", "container", "reboot", "contiguous", "overcommit",
      "memory_per_cpu", "threads_per_core", "distribution", "temporary_disk_per_node"}
 )  # fmt: skip
 """Fields that the real slurmrestd reads and that have no effect here."""
@@ -239,6 +239,13 @@ def _read_count(found: Description, value: Any, source: str) -> None:
         found.fields |= {"nodes": int(least), "any_of": True}
 
 
+def _read_command(found: Description, value: Any, source: str) -> None:
+    """Read the command line, of which only the first word is kept; an update changes nothing."""
+    del source
+    words = value if isinstance(value, list) else [value]
+    found.fields["command"] = str(next(iter(words), ""))
+
+
 def _read_array(found: Description, value: Any, source: str) -> None:
     text = read_words(source[2:], value, warnings=found.warnings)
     if not text:
@@ -281,6 +288,7 @@ _OTHERS: Final[Mapping[str, Callable[[Description, Any, str], None]]] = {
     "constraints": _read_constraints,
     "nodes": _read_count,
     "array": _read_array,
+    "argv": _read_command,
     "user_id": _read_user,
     "group_id": _read_group,
     "script": _read_script,

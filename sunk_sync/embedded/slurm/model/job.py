@@ -62,6 +62,8 @@ class JobRequest(Struct, frozen=True, kw_only=True):
     kind: Kind = "batch"
     comment: str = ""
     admin_comment: str = ""
+    command: str = ""
+    """Command line. No update changes it."""
     extra: str = ""
     account: str = ""
     qos: str = ""
@@ -100,6 +102,8 @@ class Job(Struct, frozen=True, kw_only=True):
     ends_by_s: float | None = None
     restarts: int = 0
     exit_code: int = 0
+    signalled: bool = False
+    """A cancel ended its script."""
     array_id: int = 0
     """0: no task of an array."""
     task: int | None = None
