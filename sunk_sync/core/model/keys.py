@@ -60,3 +60,7 @@ def _key_alone(uid: str) -> str:
 def own_key(job: Job) -> str:
     """Return the key of a job's workload if no Pod of it is known."""
     return job.identity.workload or workload_id(uids_of(job.identity))
+
+
+def uid_in(named: str) -> str:
+    return named.rpartition("/")[2]

@@ -19,6 +19,7 @@ from sunk_sync.core.model.keys import (
     GANG_PREFIX,
     Key,
     host_key,
+    uid_in,
     uids_of,
     workload_key,
     workload_key_of,
@@ -39,7 +40,7 @@ from sunk_sync.core.workloads.changes import (
 from sunk_sync.core.workloads.listed_jobs import ListedJobs
 from sunk_sync.core.workloads.members import could_have_job
 from sunk_sync.core.workloads.namespace_edges import NamespaceEdges
-from sunk_sync.core.workloads.snapshot import NO_PODS, WorkloadSnapshots, uid_in
+from sunk_sync.core.workloads.snapshot import NO_PODS, WorkloadSnapshots
 from sunk_sync.core.workloads.watchlists import keep
 from sunk_sync.core.workloads.workloads import Workloads
 

@@ -5,8 +5,9 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from sunk_sync.core.model.facts import Pod
+from sunk_sync.core.model.facts import Job, Pod
 from sunk_sync.core.model.gang_size import GangSize
+from sunk_sync.core.model.keys import uid_in
 from sunk_sync.core.model.pod_spec import PodSpec
 from sunk_sync.core.views.workload import Members, SizeRead
 
@@ -227,3 +228,12 @@ def could_have_job(pod: Pod) -> bool:
 def kinds_of(pods: Sequence[Pod]) -> list[PodSpec]:
     specs = [pod.spec for pod in pods]
     return list(dict.fromkeys(specs)) if len(specs) > 1 else specs
+
+
+def absent_of(job: Job | None, seen: Collection[str], members: Members) -> tuple[str, ...]:
+    """Return the Pods of the job that are not among these, but for those that ended before (G8)."""
+    if job is None:
+        return ()
+    named = job.identity.pods or tuple(f"//{uid}" for uid in job.identity.uids)
+    known = {*seen, *members.cleaned_up}
+    return tuple([pod for pod in named if uid_in(pod) not in known])

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from sunk_sync.core.model.facts import GetResult, Job, Pod
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import job_name, workload_id
+from sunk_sync.core.model.keys import uid_in
 from sunk_sync.core.model.pod_spec import PodSpec
 from sunk_sync.core.model.user_policy import NO_DEFAULTS
 from sunk_sync.core.tables.entries import Entry
@@ -59,7 +60,7 @@ from sunk_sync.core.views.workload import (
     Workload,
 )
 from sunk_sync.core.workloads.gang_hosts import NOT_TOGETHER, assign
-from sunk_sync.core.workloads.members import kinds_of, members_of, members_of_job
+from sunk_sync.core.workloads.members import absent_of, kinds_of, members_of, members_of_job
 from sunk_sync.core.workloads.pod_locations import locate_pods, stuck_pods
 from sunk_sync.core.workloads.workloads import Workloads
 
@@ -95,7 +96,11 @@ class WorkloadSnapshots:
         ended_jobs = self._ended_jobs(ended, members.bound) if ended else NO_ENDED_JOBS
         is_complete = named is not None and len(members.pods) == len(named)
         namer = chosen or self._entry_of(ended_jobs.last)
-        absent = () if is_complete else self._absent(job or ended_jobs.last, known, members)
+        absent = (
+            ()
+            if is_complete
+            else absent_of(job or ended_jobs.last, {*known, *self._memory.finished}, members)
+        )
         workload = _id_of(members, job)
         request = self._request(members)
         unplaced = not members.bound and (job is None or is_waiting(job))
@@ -135,18 +140,6 @@ class WorkloadSnapshots:
             return rows
         ours = {one for pod in members.pods for one in self._index.jobs_of_uid.get(pod.uid, ())}
         return [row for row in rows if row.job_id in ours]
-
-    def _absent(
-        self, job: Job | None, known: Mapping[str, Pod], members: Members
-    ) -> tuple[str, ...]:
-        """Return Pods of the job that no listing shows, but for those that ended before (G8)."""
-        if job is None:
-            return ()
-        named = job.identity.pods or tuple(f"//{uid}" for uid in job.identity.uids)
-        seen = {*known, *members.cleaned_up}
-        uids = [(pod, uid_in(pod)) for pod in named]
-        finished = self._memory.finished
-        return tuple([pod for pod, uid in uids if uid not in seen and uid not in finished])
 
     def _claims(self, members: Members, workload: str) -> tuple[str, ...]:
         if not (self._memory.claims and members.pods):
@@ -450,10 +443,6 @@ class WorkloadSnapshots:
             occupants=residents.unconfirmed,
             full=any(unfit) and all(hosts.could_take_alone(spec, claim) for spec in specs),
         )
-
-
-def uid_in(named: str) -> str:
-    return named.rpartition("/")[2]
 
 
 def _last(ended: Sequence[Job], bound: Sequence[Pod]) -> Job | None:
