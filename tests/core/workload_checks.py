@@ -284,7 +284,10 @@ class WorkloadSafety:
         named = {pod.uid for pod in members}
         ended = [job for job in self._graph.jobs.rows() if named & set(uids(job))]
         last = max(ended, key=lambda job: job.submitted_at, default=None)
+        # Without a trace of its script on its hosts, Slurm itself may have ended it.
+        began = last is not None and (last.started or last.signalled or not last.slurm_nodes)
         human = last is not None and "CANCELLED" in last.state and not last.identity.replaced
+        human = human and (began or (last is not None and not last.script))
         for pod in members:
             job_id, _, resubmit = pod.cancelled.partition("/")
             stands = bool(pod.cancelled) and resubmit == pod.resubmit
