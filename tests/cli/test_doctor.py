@@ -446,6 +446,7 @@ def _slurm(path: str) -> dict[str, Any]:
     payloads: dict[str, dict[str, Any]] = {
         "diag": {"statistics": {"req_time": int(time.time())}},
         "nodes": {"nodes": [{"name": "n1", "state": ["IDLE"], "comment": ""}]},
+        "jobs": {"jobs": []},
         "conf": {"slurm_conf": {"KillWait": 30}},
         "ping": {"pings": [{"hostname": "h", "responding": True}]},
     }

@@ -230,10 +230,9 @@ def kinds_of(pods: Sequence[Pod]) -> list[PodSpec]:
     return list(dict.fromkeys(specs)) if len(specs) > 1 else specs
 
 
-def absent_of(job: Job | None, seen: Collection[str], members: Members) -> tuple[str, ...]:
-    """Return the Pods of the job that are not among these, but for those that ended before (G8)."""
+def absent_of(job: Job | None, known: Collection[str]) -> tuple[str, ...]:
+    """Return the Pods of the job that are not among these UIDs."""
     if job is None:
         return ()
     named = job.identity.pods or tuple(f"//{uid}" for uid in job.identity.uids)
-    known = {*seen, *members.cleaned_up}
     return tuple([pod for pod in named if uid_in(pod) not in known])

@@ -96,11 +96,7 @@ class WorkloadSnapshots:
         ended_jobs = self._ended_jobs(ended, members.bound) if ended else NO_ENDED_JOBS
         is_complete = named is not None and len(members.pods) == len(named)
         namer = chosen or self._entry_of(ended_jobs.last)
-        absent = (
-            ()
-            if is_complete
-            else absent_of(job or ended_jobs.last, {*known, *self._memory.finished}, members)
-        )
+        absent = () if is_complete else self._absent(key, members, of=job or ended_jobs.last)
         workload = _id_of(members, job)
         request = self._request(members)
         unplaced = not members.bound and (job is None or is_waiting(job))
@@ -132,6 +128,10 @@ class WorkloadSnapshots:
             return members_of(known, gang)
         named = self._index.uids_of_job[job.job_id]
         return members_of_job(known, named, gang=gang, waits=is_waiting(job))
+
+    def _absent(self, key: str, members: Members, *, of: Job | None) -> tuple[str, ...]:
+        known = self._index.pods.get(key, NO_PODS)
+        return absent_of(of, {*known, *self._memory.finished, *members.cleaned_up})
 
     def _ended(self, entries: Sequence[Entry[Job]], members: Members) -> list[Job]:
         """Return ended jobs of the members: those of Pods that ended before are history (G8)."""
