@@ -59,6 +59,25 @@ async def test_a_job_with_a_forgotten_end_is_live_until_read_F2(fails: str, rest
     assert (await reader.look())["1_1"].state == {"PENDING"}
 
 
+async def test_a_job_with_a_forgotten_end_is_live_while_other_records_are_slow_F2() -> None:
+    """In seed 1795999487453 another record took 9 s, and the Pod got a second job meanwhile."""
+    slurm, record, reader = await listed(state="CANCELLED")
+    record.state = ["PENDING"]
+    for number in range(2, 8):
+        slurm.add(identity_of(f"u{number}"))
+    slurm.counting, slurm.now_s = 2, slurm.now_s + 5
+    told: list[object] = []
+
+    def note(line: str) -> None:
+        if line == "GET job/7":
+            told.extend(job.state for job in reader.jobs().values())
+
+    slurm.before = note
+    reader.news.clear()
+    await reader.poll.poll()
+    assert told == [{"PENDING"}]
+
+
 @pytest.mark.parametrize("fails", ["GET job/1", "GET diag/"])
 async def test_an_ended_job_is_not_confused_with_the_next_job_of_its_number_F2(fails: str) -> None:
     """slurmctld lost all state, and only the submission reported the new job. In seed 7496 its Pods

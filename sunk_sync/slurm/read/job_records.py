@@ -251,13 +251,16 @@ class JobReading:
                     )
                     self._job_owners.keep(listed_id, job)
                     self._job_owners.read_s[listed_id] = asked_s
-                    if job.slurm_nodes or self._was_placed(job):
+                    if job.slurm_nodes or self._was_placed_or_ended(job):
                         self._news[job.job_id] = (job, asked_s)
                 return
 
-    def _was_placed(self, job: Job) -> bool:
+    def _was_placed_or_ended(self, job: Job) -> bool:
+        """Whether waiting Pods may have been bound by it, or get another job: its end is undone."""
         known = None if self._early is None else self._early.reported.get(job.job_id)
-        return known is not None and bool(known.slurm_nodes)
+        if known is None:
+            return False
+        return bool(known.slurm_nodes) or (is_live(job) and not is_live(known))
 
     def _give_up(self, listed_id: str) -> None:
         """Handle an id whose number was read without finding a record of it."""
