@@ -159,6 +159,14 @@ SCENARIOS: Mapping[str, Scenario] = {
         n1=CORDONED,
         n2=None,
     ),
+    "a second claim comes and goes": told(
+        "S16",
+        (1, add_pod("rival1", "k2", claims="n1")),
+        (5, delete_pod("rival1", grace_s=0)),
+        (5, add_pod("rival1", "k2", claims="n1")),
+        (5, delete_pod("rival1", grace_s=0)),
+        n1=None,
+    ),
     "a pod moves to another node": told(
         "S7",
         (1, delete_pod("n1", grace_s=0)),

@@ -31,7 +31,8 @@ from sunk_sync.core.workloads.storage_room import StorageRoom
 from sunk_sync.core.workloads.volume_limits import VolumeLimits
 from sunk_sync.core.workloads.volumes import VolumeIndex
 from sunk_sync.kube.write import volumes as volume_writes
-from sunk_sync.slurm.read.job_owners import JobOwners
+from sunk_sync.slurm.decode.jobs import JobRecord
+from sunk_sync.slurm.read import job_owners
 from tests.sim import crashes
 from tests.sim.history import BrokenPromiseError
 from tests.sim.stage import play
@@ -48,6 +49,10 @@ def first_failure(name: str) -> str:
         check, _, rest = str(error).partition(": ")
         return rest.partition(":")[0] if check == "rest" else check
     return ""
+
+
+def _anybody_proves(record: JobRecord, *_: object, **__: object) -> JobRecord | None:
+    return record if record.identity is not None else None
 
 
 def _ends_after_a_while(workload: Workload, configuration: Configuration, now: float) -> Ruling:  # noqa: ARG001
@@ -122,7 +127,7 @@ BROKEN: dict[str, Broken] = {
         [(stop, "is_over", _yes)], "a script is stopped while its pod is slow", {"overlap"},
     ),
     "a job of another cluster counts as ours (P22)": (
-        [(JobOwners, "is_mine", lambda _, record: record.identity is not None)],
+        [(job_owners, "proven", _anybody_proves)],
         "a job of another cluster", {"foreign job"},
     ),
     "a Pod is ended although its job runs (P16)": (
