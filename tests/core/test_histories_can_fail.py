@@ -163,7 +163,11 @@ def test_a_dropped_rare_edge_is_noticed(monkeypatch: pytest.MonkeyPatch, name: s
         SCRIPTED[name]()
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in (RARE, *SCRIPTED)])
+UNDRAWN = "_note_drain:self.keys.mark_each(map(workload_key, self._all.lists.unplaced))"
+"""No history fails a Prolog: `core/rules/test_job_ends.py` shows this edge."""
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in (RARE, UNDRAWN, *SCRIPTED)])
 def test_any_dropped_edge_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     drop_mark(monkeypatch, name)
     with_sets = "node_set" in name or name == READ_OF_SLURM

@@ -108,7 +108,8 @@ class KubeServer(KubeApi, Closing):
 
     def kubectl(self, *argv: str | Path, kubeconfig: Path | None = None) -> str:
         """Return kubectl's output, as admin by default. BedError with its errors if it fails."""
-        return run([*self.kubectl_command(kubeconfig), *argv])
+        # Large definitions take long while four test beds start at once.
+        return run([*self.kubectl_command(kubeconfig), *argv], deadline_s=120)
 
     def kubectl_command(self, kubeconfig: Path | None = None) -> list[str | Path]:
         # By variables: plugins of kubectl refuse flags before their name.
