@@ -164,7 +164,7 @@ def test_a_dropped_rare_edge_is_noticed(monkeypatch: pytest.MonkeyPatch, name: s
 
 
 UNDRAWN = "_note_drain:self.keys.mark_each(map(workload_key, self._all.lists.unplaced))"
-"""No history fails a Prolog: `core/rules/test_job_ends.py` shows this edge."""
+"""No history fails a Prolog, so no history notices it."""
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in (RARE, UNDRAWN, *SCRIPTED)])

@@ -172,13 +172,6 @@ class People:
         self._kube.cordon(name, on=False)
         return name
 
-    def taint(self) -> object:
-        """Do what an autoscaler does before it removes a Node, or take it back (S21)."""
-        name, key = self._any_node(), self._rng.choice(words.GOING_TAINTS)
-        on = self._rng.random() < 0.5
-        self._kube.taint(name, key, on=on)
-        return f"{name} {key} {on}"
-
     def keep_cordon(self) -> object:
         name, on = self._any_node(), self._rng.random() < 0.5
         self._kube.annotate(name, {words.KEEP_CORDON: "true" if on else None})
@@ -343,7 +336,7 @@ class People:
 
 _CALM = (
     "drain", "undrain", "give_reason", "comment", "submit", "cancel", "cordon",
-    "cordon_with_reason", "uncordon", "taint", "keep_cordon", "node_not_ready", "node_ready",
+    "cordon_with_reason", "uncordon", "keep_cordon", "node_not_ready", "node_ready",
     "delete_pod", "add_pod", "add_pod", "replace_pod", "pod_not_ready", "pod_ready", "cordon_pod",
     "uncordon_pod", "retire_pod", "keep_pod", "foreign_marks", "foreign_pod_marks",
 )  # fmt: skip
