@@ -282,6 +282,8 @@ def shown(side: Side, after: Step) -> Json:
             plain = _plain(side, row)
             if not settled and plain["state_reason"] in ("None", "Priority", "Resources"):
                 del plain["state_reason"]  # until the next scheduling cycle
+            if not settled:
+                plain.pop("signalled", None)  # until slurmd has ended the script
             jobs[row["job_id"] - side.first] = plain
     nodes = {node["name"]: _node(node) for node in nodes_of(side)}
     return [states, {str(key): jobs[key] for key in sorted(jobs)}, nodes]

@@ -57,6 +57,20 @@ def never_began(job: Job) -> bool:
     A prolog failed, or somebody cancelled the job while a prolog ran: both leave the same record.
     A script that a cancel ends has a signal.
     """
+    return _has_no_trace(job) and "COMPLETING" not in job.state
+
+
+def may_have_begun(job: Job) -> bool:
+    """Whether the job is being cancelled, and the signal of its script may follow.
+
+    slurmctld learns the signal when the script has ended: a script that catches SIGTERM, or that
+    was suspended, ends after `KillWait`.
+    """
+    return _has_no_trace(job) and "COMPLETING" in job.state
+
+
+def _has_no_trace(job: Job) -> bool:
+    """Whether the cancelled job was on hosts, and its record does not show that its script ran."""
     began = job.started or job.signalled
     return "CANCELLED" in job.state and job.script and bool(job.slurm_nodes) and not began
 

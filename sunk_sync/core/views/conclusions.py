@@ -10,7 +10,7 @@ from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import hosts_digest
 from sunk_sync.core.model.placeholder import QUEUED
 from sunk_sync.core.translate.hostlist import compress
-from sunk_sync.core.translate.job_states import AGAIN, end_of, never_began
+from sunk_sync.core.translate.job_states import AGAIN, end_of, may_have_begun, never_began
 from sunk_sync.core.views.parts import GivenUp, Placement, SubmissionHistory
 from sunk_sync.core.views.workload import (
     AbsentPods,
@@ -45,7 +45,7 @@ def named(workload: Workload) -> str:
 
 def was_cancelled(job: Job | None) -> bool:
     """Whether a person cancelled the job (P17): not sunk-sync, which marks it first, nor Slurm."""
-    if job is None or job.identity.replaced or never_began(job):
+    if job is None or job.identity.replaced or never_began(job) or may_have_begun(job):
         return False
     return "CANCELLED" in job.state
 
@@ -133,6 +133,8 @@ def end_in_words(ended: EndedJobs) -> str:
     if not AGAIN.isdisjoint(last.state):
         return ""
     where = f" on {compress(last.slurm_nodes)}" if last.slurm_nodes else ""
+    if may_have_begun(last):
+        return f"Slurm cancels job {last.job_id}{where}, and its script may still run"
     if never_began(last):
         why = ended.node_reason or "a prolog failed, or somebody cancelled it while a prolog ran"
         return f"Slurm ended job {last.job_id}{where} before it began: {why}"

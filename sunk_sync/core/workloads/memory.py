@@ -246,7 +246,7 @@ class WorkloadMemory:
         While a job is COMPLETING, Slurm names only the hosts that it still holds.
         """
         if not is_live(job):
-            if job.job_id not in self.ended_s and _is_given_up(job):
+            if _is_given_up(job) and _is_news(before):
                 held = before.slurm_nodes if before is not None and is_live(before) else ()
                 self._note_given_up(job, {*held, *job.slurm_nodes}, now=now)
             self.ended_s.setdefault(job.job_id, now)
@@ -372,6 +372,11 @@ class WorkloadMemory:
         """Forget refusals for the hosts of this job: the next job may hold others (G4)."""
         for uid in uids_of(job.identity):
             self.bind_refusals.pop(uid, None)
+
+
+def _is_news(before: Job | None) -> bool:
+    """Whether the record before did not show that the job was given up."""
+    return before is None or is_live(before) or not _is_given_up(before)
 
 
 def _is_given_up(job: Job) -> bool:

@@ -161,7 +161,7 @@ class Lifecycle:
             configuring=False,
             ended_s=self._memory.now_s,
             exit_code=exit_code,
-            signalled=ran and state == "CANCELLED" and has_script(job),
+            signalled=state == "CANCELLED" and _dies_of_sigterm(job),
         )
         self._end(job, ended, ran=ran)
         self._note_forgetting(job.job_id)
@@ -286,6 +286,8 @@ class Lifecycle:
     def _kill(self, job: Job) -> None:
         if job.request.acted and job.lingers:
             self._memory.calls.add("killed", job)
+        if job.lingers and job.state == "CANCELLED":
+            job = replace(job, signalled=True)
         self._leave(job)
 
     def _leave(self, job: Job) -> None:
@@ -331,6 +333,12 @@ class Lifecycle:
                 self._memory.drop_job(job_id)
 
         self._timers.note(self._memory.now_s + self._memory.knobs.min_job_age_s, forget)
+
+
+def _dies_of_sigterm(job: Job) -> bool:
+    """Whether a cancel ends the script at once. One that is suspended gets no SIGTERM."""
+    caught = job.request.acted or job.request.ending_s is not None or job.state == "SUSPENDED"
+    return has_script(job) and not caught
 
 
 def _at(job: Job, priority: int) -> JobRequest:

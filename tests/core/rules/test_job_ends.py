@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sunk_sync.core.model.actions import RecordEvent, SetMetadata, SetScheduled
-from sunk_sync.core.translate.job_states import never_began
+from sunk_sync.core.translate.job_states import may_have_begun, never_began
 from tests.kit.build import POD, Core, gang_pod, identity, job, node, room, slurm_node, two_hosts
 
 FAILED = "a prolog failed, or somebody cancelled it while a prolog ran"
@@ -16,7 +16,6 @@ ENDED = {"slurm_nodes": ("n1",), "started": False}
     ("state", "fields", "expected"),
     [
         ("CANCELLED", {}, True),
-        ("CANCELLED+COMPLETING", {}, True),
         ("CANCELLED", {"slurm_nodes": ("n1", "n2")}, True),
         ("CANCELLED", {"slurm_nodes": ()}, False),  # while it waited
         ("CANCELLED", {"signalled": True}, False),  # its script got a signal
@@ -31,6 +30,29 @@ def test_a_job_never_began_if_it_has_hosts_and_no_trace_of_its_script_P17(
     state: str, fields: dict[str, Any], *, expected: bool
 ) -> None:
     assert never_began(job(POD, state=state, **{**ENDED, **fields})) == expected
+    completing = job(POD, state=f"{state}+COMPLETING", **{**ENDED, **fields})
+    assert may_have_begun(completing) == expected
+    assert not never_began(completing)
+
+
+@pytest.mark.parametrize("signalled", [True, False])
+def test_a_job_that_is_completing_is_waited_for_P17(*, signalled: bool) -> None:
+    """A script that catches SIGTERM gets a signal only at `KillWait`."""
+    core = two_hosts(POD)
+    core.see(job(POD, state="RUNNING", **ENDED))
+    core.see(job(POD, state="CANCELLED+COMPLETING", **ENDED))
+    core.wait(400)
+    (shown,) = core.workload_wants(POD, SetScheduled)
+    assert "Slurm cancels job 7 on n1, and its script may still run" in shown.message
+    assert not core.workload_wants(POD, SetMetadata)
+    assert not core.submission(POD)
+    core.see(job(POD, state="CANCELLED", **ENDED | {"signalled": signalled}))
+    core.wait(6)
+    if signalled:
+        assert core.workload_wants(POD, SetMetadata)
+        assert not core.submission(POD)
+    else:
+        assert core.submission(POD).excluded == ("n1",)
 
 
 @pytest.mark.parametrize(

@@ -134,14 +134,19 @@ MUTANTS = (
     ),
     _mutant(
         "our own cancel counts as a user's", STATE,
-        "job is None or job.identity.replaced or never_began(job)",
-        "job is None or never_began(job)",
+        "job is None or job.identity.replaced or never_began(job) or may",
+        "job is None or never_began(job) or may",
         "The Pod of a replaced job waited for ever for a resubmit annotation.",
     ),
     _mutant(
+        "a script that may still end by a signal is passed over", "core/rules/workload/submit.py",
+        "if last is not None and may_have_begun(last):", "if False:",
+        "The script caught SIGTERM, and a second job ran for its Pod before it had ended.",
+    ),
+    _mutant(
         "a failed prolog counts as a user's cancel", STATE,
-        "job is None or job.identity.replaced or never_began(job)",
-        "job is None or job.identity.replaced",
+        "job is None or job.identity.replaced or never_began(job) or may",
+        "job is None or job.identity.replaced or may",
         "A health check failed on n1, and the Pod waited for ever beside two free hosts.",
     ),
     _mutant(

@@ -11,7 +11,7 @@ from sunk_sync.core.model.job_identity import Identity, job_name
 from sunk_sync.core.model.placeholder import AT_ONCE, QUEUED, PlaceholderKind
 from sunk_sync.core.model.timing import A_MINUTE_MAX
 from sunk_sync.core.model.verdict import QUIET, Ruling
-from sunk_sync.core.translate.job_states import AGAIN
+from sunk_sync.core.translate.job_states import AGAIN, may_have_begun
 from sunk_sync.core.views.conclusions import (
     REFUSED_AGAIN_S,
     cancelled_job,
@@ -90,6 +90,8 @@ def _not_yet(workload: Workload, configuration: Configuration, now: float) -> Ru
         assert submission.refused is not None
         why = f"Slurm refused the job: {submission.refused.text}"
         return Ruling(because=why, look_again_s=refused_until_s)
+    if last is not None and may_have_begun(last):
+        return Ruling(because=f"waits: {end_in_words(workload.ended)}")
     ended_until_s = _pause_ends_s(workload.ended)
     if last is not None and now < ended_until_s:
         why = f"{end_in_words(workload.ended)}: trying again soon"
