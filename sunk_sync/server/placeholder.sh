@@ -102,7 +102,7 @@ started() {
 # Wait until the Pods are gone, or until Slurm sends SIGKILL after KillWait.
 stopping() {
     trap '' TERM
-    kill $reporting $sleeping 2>/dev/null
+    end_children $reporting $sleeping
     end=$(($(now) + kill_wait_s))
     while :; do
         left=$((end - $(now)))
@@ -115,13 +115,32 @@ stopping() {
     done
 }
 
+# Pods get no signals from Slurm. Its default action would end this job, and so the Pods.
+signalled() {
+    say "job $job got $1, and goes on: its Pods get no signals from Slurm; scancel $job ends them"
+    end_children $sleeping
+}
+
+# End those of these processes that are still children of this script: the number of one that ended
+# long ago may belong to another process, and this script may be root's.
+end_children() {
+    for one; do
+        if read -r _ _ _ parent _ <"/proc/$one/stat" && [ "$parent" = $$ ]; then kill "$one"; fi
+    done
+} 2>/dev/null
+
 parse_url
 job=${SLURM_JOB_ID:-0}
 if [ "${SLURM_ARRAY_JOB_ID:-}" ]; then job=${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID:-0}; fi
-reporting= sleeping=
+reporting= sleeping= ignored='HUP INT QUIT ALRM USR1 USR2 TSTP TTIN TTOU XCPU XFSZ VTALRM PROF'
 trap stopping TERM
+trap '' $ignored # also in all processes that it starts
 started &
 reporting=$!
+for name in $ignored; do
+    # shellcheck disable=SC2064 # the name of this turn
+    trap "signalled SIG$name" "$name"
+done
 while :; do
     sleep 3600 &
     sleeping=$!

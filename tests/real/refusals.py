@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tests.real.job_submit_lua import PLUGIN, write_job_submit
 from tests.real.slurm_jobs import (
     ALICE,
     BOTH,
@@ -208,6 +209,25 @@ def _too_many(jobs: Jobs, number: int) -> Asked:
         except RestError:
             break
     yield number, lambda: jobs.submit(hold=True)
+
+
+@DENIALS.add(-1)
+def site_refuses_without_a_number(jobs: Jobs) -> Asked:
+    """Neither version passes on what job_submit.lua says to the user."""
+    waits = jobs.submit(hold=True)
+    write_job_submit(jobs.slurm.root, submit="slurm.ERROR", modify="slurm.ERROR")
+    jobs.reconfigure(*EXTRA_LINES, PLUGIN)
+    yield -1, jobs.submit
+    yield -1, jobs.allocate
+    yield -1, lambda: jobs.update(waits, comment="x")
+
+
+@DENIALS.add(7405, versions=NEW)
+def script_of_the_site_fails(jobs: Jobs) -> Asked:
+    """24.11 accepts the job then."""
+    write_job_submit(jobs.slurm.root, submit="description.nothing.more")
+    jobs.reconfigure(*EXTRA_LINES, PLUGIN)
+    yield 7405, jobs.submit
 
 
 @DENIALS.add(1800)

@@ -379,6 +379,32 @@ async def test_on_TERM_it_blocks_for_its_pods_L6(machine: Machine, *, everybody:
         assert left == [30, 29, 28, 27]
 
 
+@pytest.mark.parametrize("everybody", [True, False], ids=["all processes", "script alone"])
+@pytest.mark.parametrize("name", ["HUP", "INT", "QUIT", "USR1", "USR2", "ALRM", "TSTP", "XCPU"])
+async def test_a_signal_is_not_the_end_of_the_placeholder_L6(
+    machine: Machine, name: str, *, everybody: bool
+) -> None:
+    """`scancel --signal=USR1 --batch` or `--full`, by a habit from other jobs."""
+    number = signal.Signals[f"SIG{name}"]
+    async with (
+        hook_server(NOT_YET, NOTED, GONE) as server,
+        Placeholder(machine, server.url) as process,
+    ):
+        await server.until(1)
+        for _ in range(2):
+            if everybody:
+                os.killpg(process.pid, number)
+            else:
+                process.send_signal(number)
+            await asyncio.sleep(0.1)
+        await server.until(2)
+        process.terminate()
+        async with asyncio.timeout(60):
+            assert await process.wait() == 0
+        asked = [one.path.rpartition("/")[2] for one in server.asked]
+        assert asked == ["started", "started", "stopping"]
+
+
 async def test_without_an_answer_the_placeholder_blocks_until_KILL_L6(machine: Machine) -> None:
     async with (
         hook_server(NOTED) as server,

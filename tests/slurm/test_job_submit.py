@@ -136,6 +136,16 @@ async def test_a_job_created_despite_an_error_is_reported() -> None:
     assert job_in(outcome).job_id == "1"
 
 
+@pytest.mark.parametrize("number", [-1, 11])
+async def test_a_number_of_slurmctld_is_an_answer_even_without_a_reason_P10(number: int) -> None:
+    """job_submit.lua returns ERROR; MaxJobCount in 24.11. A listing may fail so for a moment."""
+    slurm = SlurmJobs()
+    slurm.after = refusing(SlurmError("controller_down", "Unspecified error", number))
+    outcome = await Writer(slurm).one(desired("u1"), Refused)
+    assert (outcome.number, outcome.seen) == (number, ())
+    assert outcome.why == "refused: Unspecified error"
+
+
 @pytest.mark.parametrize("kind", ["timeout", "broken", "controller_down", "garbage", "too_large"])
 async def test_a_submission_without_an_answer_is_an_attempt_F2(kind: Any) -> None:
     slurm = SlurmJobs()

@@ -75,6 +75,14 @@ async def test_a_refused_update_carries_the_error_number_and_the_old_digest_P20(
     assert job_in(outcome).identity == identity_of("u1")
 
 
+async def test_a_site_may_refuse_an_update_without_a_reason_P20() -> None:
+    """`slurm_job_modify` of job_submit.lua returns ERROR."""
+    slurm = with_job()
+    slurm.before = refusing(SlurmError("controller_down", "Unspecified error (-1)", -1))
+    outcome = await Writer(slurm).one(updating(), Refused)
+    assert (outcome.number, outcome.why) == (-1, "refused: Unspecified error (-1)")
+
+
 async def test_an_update_never_reaches_another_job_P20() -> None:
     slurm = with_job("u2")
     outcome = await Writer(slurm).one(updating(), Done)

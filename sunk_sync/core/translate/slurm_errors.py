@@ -32,7 +32,6 @@ _TOO_BIG: Final = "request less, or what the nodes of this partition have"
 _GONE: Final = "the job does not exist, or no longer exists"
 
 _PASSING: Final[Mapping[int, Row]] = {
-    -1: _passing("Slurm gave no reason"),
     11: _passing("Slurm lacks a resource, in 24.11 a place for another job (MaxJobCount)"),
     1804: _passing("Slurm limits the rate of requests"),
     1805: _passing("Slurm limits the rate of requests"),
@@ -116,6 +115,11 @@ _ASKED_WRONG: Final[Mapping[int, Row]] = {
 }
 
 _REFUSED: Final[Mapping[int, Row]] = {
+    -1: (
+        "operator",
+        "Slurm gave no reason, as job_submit.lua does with slurm.ERROR",
+        f"{_ASK}: slurmctld's log may tell more. {_AGAIN[:1].upper()}{_AGAIN[1:]}",
+    ),
     0: ("operator", "sunk-sync did not ask Slurm, or Slurm gave no number", _ASK),
     2002: (
         "operator",

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.facts import Job, Pod
+from sunk_sync.core.model.facts import Job, Pod, SubmitRefused
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import hosts_digest
 from sunk_sync.core.model.placeholder import QUEUED
 from sunk_sync.core.translate.hostlist import compress
 from sunk_sync.core.translate.job_states import AGAIN, end_of, may_have_begun, never_began
+from sunk_sync.core.translate.slurm_errors import meaning
 from sunk_sync.core.views.parts import GivenUp, Placement, SubmissionHistory
 from sunk_sync.core.views.workload import (
     AbsentPods,
@@ -29,6 +30,8 @@ TRIED_AGAIN_S = 300.0
 """How long sunk-sync avoids a host after it gave up a job there, unless the host changes (P32)."""
 REFUSED_AGAIN_S = 300.0
 """How long sunk-sync waits after Slurm refused a job, unless the Pods change (P10)."""
+REFUSED_FIRST_S = 10.0
+"""Its first pause where the Pods need not change; doubled each time, up to REFUSED_AGAIN_S."""
 
 
 OUT_OF_TURN = "waits its turn: Pods that may not run side by side are placed one after another"
@@ -185,7 +188,14 @@ def refusal_ends_s(submission: Submission, request: JobRequest) -> float | None:
     refused = submission.refused
     if refused is None or refused.kind not in QUEUED or refused.digest != request.digest:
         return None
-    return submission.refused_s + REFUSED_AGAIN_S
+    return submission.refused_s + _refused_pause_s(refused, submission.refusals)
+
+
+def _refused_pause_s(refused: SubmitRefused, times: int) -> float:
+    row = meaning(refused.number or 0)
+    if not refused.number or (row is not None and row[0] == "user"):
+        return REFUSED_AGAIN_S
+    return min(REFUSED_FIRST_S * 2.0 ** min(times - 1, 10), REFUSED_AGAIN_S)
 
 
 def is_known_gone(absent: AbsentPods, named_pod: str) -> bool:

@@ -161,6 +161,8 @@ class Submission(Struct, frozen=True, gc=False):
     """An attempt without an answer."""
     refused: SubmitRefused | None = None
     refused_s: float = 0.0
+    refusals: int = 0
+    """In a row, of one description."""
     jobs_listed_s: float = 0.0
     """Start of the latest complete listing of jobs; 0: none since the attempt."""
 

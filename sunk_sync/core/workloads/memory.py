@@ -38,7 +38,7 @@ from sunk_sync.core.workloads.members import GangFacts
 from sunk_sync.core.workloads.submissions import SubmissionLog
 
 KEPT_S = 600.0
-"""Seconds to keep attempts and refusals; sunk-sync submits again 300 s after a refusal (P10)."""
+"""Seconds to keep attempts and refusals; another job follows a refusal within 300 s (P10)."""
 
 
 class WorkloadMemory:
@@ -46,8 +46,8 @@ class WorkloadMemory:
         self.index = index
         self.attempts: dict[str, tuple[Attempt, float]] = {}
         """Workload id → the last attempt without an answer, and when sunk-sync learned of it."""
-        self.refusals: dict[str, tuple[SubmitRefused, float]] = {}
-        """Workload id → Slurm's last refusal, and when."""
+        self.refusals: dict[str, tuple[SubmitRefused, float, int]] = {}
+        """Workload id → Slurm's last refusal, when, and the how many-th in a row it is."""
         self.bind_refusals: dict[str, BindRefused] = {}  # by UID
         self.binds_tried: dict[str, Tried] = {}  # by UID, until the Pod is read: settle_binds
         self.sizes: dict[str, GangSize] = {}  # by key of the gang
@@ -167,7 +167,10 @@ class WorkloadMemory:
 
     def note_refusal(self, refusal: SubmitRefused, *, now: float) -> list[str]:
         """Slurm refused a submission, so no attempt is open. Return as `note_attempt` does."""
-        forgotten = _note(self.refusals, refusal.workload, (refusal, now), now=now)
+        before = self.refusals.get(refusal.workload)
+        same = before is not None and _is_repeated(before[0], refusal)
+        times = before[2] + 1 if before is not None and same else 1
+        forgotten = _note(self.refusals, refusal.workload, (refusal, now, times), now=now)
         if refusal.kind != "update":
             self.attempts.pop(refusal.workload, None)
         return forgotten
@@ -391,7 +394,11 @@ def _counts(end: Job, pod: Pod) -> bool:
     return was_cancelled(end) and cancelled_id(pod) != end.job_id
 
 
-Noted = TypeVar("Noted", tuple[Attempt, float], tuple[SubmitRefused, float])
+def _is_repeated(before: SubmitRefused, refusal: SubmitRefused) -> bool:
+    return (before.kind, before.digest) == (refusal.kind, refusal.digest)
+
+
+Noted = TypeVar("Noted", tuple[Attempt, float], tuple[SubmitRefused, float, int])
 
 
 def _note(memory: dict[str, Noted], workload: str, one: Noted, *, now: float) -> list[str]:

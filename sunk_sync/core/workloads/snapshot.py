@@ -245,6 +245,7 @@ class WorkloadSnapshots:
             attempt=attempt[0] if attempt is not None else None,
             refused=refused[0] if refused is not None else None,
             refused_s=refused[1] if refused is not None else 0.0,
+            refusals=refused[2] if refused is not None else 0,
             jobs_listed_s=self._jobs.agreed_s if key in self._lists.unsettled else 0.0,
         )
 

@@ -51,6 +51,8 @@ class SlurmWorld:
     ) -> None:
         self.setup = setup
         self.controller_up = True
+        self.plugin_refusal: SlurmError | None = None
+        """What job_submit.lua answers to each submission and update; None: it lets them pass."""
         self.changes = 0
         self._tell = wake
         self._memory = Memory(setup, now_s=now_s, wake=self._woken)

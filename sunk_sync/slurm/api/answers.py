@@ -1,7 +1,7 @@
 """Answers of slurmrestd as values. The number identifies an error, never the HTTP status."""
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
@@ -79,6 +79,9 @@ class SlurmResponse(Struct, frozen=True, kw_only=True):
     """304: nothing has changed since `update_time`. There is no body."""
 
 
+Answer = SlurmResponse | SlurmError
+
+
 class NumberObject(Struct, frozen=True):
     set: bool = True
     infinite: bool = False
@@ -128,11 +131,21 @@ class Envelope(Struct, frozen=True):
 
 
 # Numbers of slurm_errno.h.
+UNSPECIFIED: Final = -1
+"""job_submit.lua returned slurm.ERROR, among others. slurmrestd loses its words to the user."""
 _NO_SUCH: Final = frozenset({0, 2018})
 """slurmrestd answers an unknown node with 200 and an error 0 (GET), or with 2018 (POST)."""
 _AUTH: Final = frozenset({1007, *range(6000, 6012), 9008})
 _PASSING: Final = frozenset(
-    {-1, errno.EAGAIN, 2027, 2131, *range(1000, 1027), *range(1800, 1806), *range(5003, 5006)}
+    {
+        UNSPECIFIED,
+        errno.EAGAIN,
+        2027,
+        2131,
+        *range(1000, 1027),
+        *range(1800, 1806),
+        *range(5003, 5006),
+    }
 )
 """Unspecified, standby, slurmctld unreachable, and EAGAIN (a job's partition cannot change in its
 first 0.1 s). None of them is a refusal."""
@@ -167,6 +180,16 @@ def read_envelope(body: bytes) -> Envelope | SlurmError:
     if envelope.errors is None and envelope.meta is None:
         return SlurmError("garbage", "this JSON is not an answer of slurmrestd")
     return envelope
+
+
+def as_refusal(answer: Answer, numbers: Set[int]) -> Answer:
+    """Return an error with one of these numbers as the refusal that it is for this request.
+
+    As an answer to a listing the same number may be a temporary failure.
+    """
+    if isinstance(answer, SlurmError) and answer.error_number in numbers:
+        return msgspec.structs.replace(answer, kind="refused")
+    return answer
 
 
 def _failure_of(errors: Sequence[_Error]) -> SlurmError:

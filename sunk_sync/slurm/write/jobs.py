@@ -26,7 +26,15 @@ from sunk_sync.core.model.facts import Deleted, Job, Observed
 from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.translate.job_states import is_live
-from sunk_sync.slurm.api.answers import UNREADABLE, SlurmError, SlurmResponse, decoded, printable
+from sunk_sync.slurm.api.answers import (
+    UNREADABLE,
+    UNSPECIFIED,
+    SlurmError,
+    SlurmResponse,
+    as_refusal,
+    decoded,
+    printable,
+)
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.http import Clock
 from sunk_sync.slurm.api.requests import cancel_jobs, update_job
@@ -40,6 +48,8 @@ _NOT_MATCHING: Final = 2172
 """No job with this id matches the other filters."""
 _OVER: Final = frozenset({*ALREADY_ENDED, NO_SUCH_JOB, _NOT_MATCHING})
 
+_REFUSING: Final = frozenset({UNSPECIFIED})
+"""Numbers by which slurmctld refuses an update: `slurm_job_modify` in job_submit.lua."""
 _RECENT_S: Final = 5.0
 """Maximum age of the read that a change, or a mark as replaced, relies on: a change names only the
 id, and a slurmctld that lost its state gives it out again (P23)."""
@@ -210,7 +220,7 @@ class JobPush:
             return Refused(action, "the job no longer waits", seen)
         exclusions = action.change == "exclusions"
         new = _renewed(live, action) if exclusions else action.identity
-        answer = await self._write_update(live, action, new)
+        answer = as_refusal(await self._write_update(live, action, new), _REFUSING)
         if isinstance(answer, SlurmError):
             outcome = await self._unwritten(action, answer)
             return replace(outcome, seen=seen) if isinstance(outcome, Refused) else outcome

@@ -1,6 +1,7 @@
 """Make placeholder jobs: one each, or one array for many with the same description."""
 
 import asyncio
+import errno
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -14,7 +15,13 @@ from sunk_sync.core.model.facts import Attempt, Job, Observed
 from sunk_sync.core.model.job_identity import Identity
 from sunk_sync.core.model.outcomes import Done, Outcome, Refused, Unsure
 from sunk_sync.core.model.placeholder import PLACEHOLDERS
-from sunk_sync.slurm.api.answers import SlurmError, SlurmResponse, read_envelope
+from sunk_sync.slurm.api.answers import (
+    UNSPECIFIED,
+    SlurmError,
+    SlurmResponse,
+    as_refusal,
+    read_envelope,
+)
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.http import Clock
 from sunk_sync.slurm.api.requests import PING, SlurmCall, allocate_job, submit_job
@@ -37,6 +44,8 @@ ENVIRONMENT: Final = ("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/s
 _ALONE: Final = frozenset({2050, 2081})
 """Errors after which single jobs may succeed: a limit on the number of jobs, and forbidden arrays.
 """
+_REFUSING: Final = frozenset({UNSPECIFIED, errno.EAGAIN})
+"""Numbers by which slurmctld refuses a submission: job_submit.lua, and MaxJobCount in 24.11."""
 _PENDING: Final = frozenset({"PENDING"})
 _ALLOCATED: Final = frozenset({"CONFIGURING", "RUNNING"})
 """An allocated job does not wait; only its record shows its hosts."""
@@ -195,7 +204,7 @@ class JobSubmit:
         return make(body, since_s=since_s, wanted=wanted)
 
     async def _send(self, call: SlurmCall, *, sent_s: float) -> SlurmResponse | SlurmError:
-        answer = await self._client.call(call)
+        answer = as_refusal(await self._client.call(call), _REFUSING)
         if not (isinstance(answer, SlurmError) and answer.kind == "unwanted"):
             self._throttle.note(self._clock() - sent_s)
             self._learn_version(answer)

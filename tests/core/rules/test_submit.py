@@ -94,6 +94,31 @@ def test_a_refused_job_is_submitted_again_after_five_minutes_P10(
     assert core.submission(POD) is not None
 
 
+@pytest.mark.parametrize("number", [-1, 11, 7777, 2007, 7405])
+def test_a_refusal_that_no_edit_cures_is_tried_again_ever_more_rarely_P10(number: int) -> None:
+    core = two_hosts(POD)
+    digest = core.submission(POD).identity.digest
+    for pause_s in (10, 20, 40, 80, 160, 300, 300):
+        core.see(SubmitRefused(WORKLOAD, number, "no", "script", digest))
+        core.wait(pause_s - 1)
+        assert core.submission(POD) is None
+        core.wait(1)
+        assert core.submission(POD) is not None
+
+
+def test_the_pauses_of_another_request_begin_anew_P10() -> None:
+    core = two_hosts(POD)
+    for _ in range(4):
+        core.see(SubmitRefused(WORKLOAD, -1, "no", "script", core.submission(POD).identity.digest))
+        core.wait(300)
+    edited = replace(POD, settings=(("account", "other"),))
+    core.see(edited)
+    digest = core.submission(edited).identity.digest
+    core.see(SubmitRefused(WORKLOAD, -1, "no", "script", digest))
+    core.wait(10)
+    assert core.submission(edited) is not None
+
+
 def test_an_edited_pod_is_submitted_again_at_once_after_a_refusal_P10() -> None:
     core = two_hosts(POD)
     digest = core.submission(POD).identity.digest

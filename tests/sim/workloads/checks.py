@@ -17,6 +17,7 @@ from tests.sim.workloads.evidence import Evidence, Sight
 from tests.sim.workloads.truth import (
     Uids,
     clash,
+    identity_in,
     is_alive,
     is_live,
     is_ours,
@@ -38,6 +39,10 @@ PATIENCE_S: Final = 90.0
 A_MINUTE_S: Final = 60.0
 A_MINUTE_MAX: Final = 5
 """P32."""
+NO_REASON: Final = b'"error_number":-1'
+REFUSED_LATELY_S: Final = 90.0
+REFUSALS_MAX: Final = 4
+"""P10: after 10, 20 and 40 s."""
 OURS: Final = frozenset({words.JOB_ID, words.BOUND_FOR, words.CANCELLED})
 CONDITIONS: Final = frozenset({"PodScheduled", "DisruptionTarget"})
 UNMOVED: Final = frozenset({"managedFields", "resourceVersion", "generation", "annotations"})
@@ -66,6 +71,8 @@ class WorkloadChecks:
         """Workload with two live jobs → since when the current process has read both."""
         self._sent_s: defaultdict[str, list[float]] = defaultdict(list)
         """UID → when the current process sent the submissions that became jobs."""
+        self._refused_s: defaultdict[object, list[float]] = defaultdict(list)
+        """Request for jobs of one life → when slurmctld refused it without a reason."""
         self._finished: set[str] = set()
         """UIDs of Pods that ended before anybody deleted them."""
         self.calm = False
@@ -116,12 +123,27 @@ class WorkloadChecks:
             self._look_for_twins(exchange)
         if exchange.writes and b'"errors":[{' in getattr(exchange.answer, "body", b""):
             self.refused_writes += "/job/" in exchange.question.path
+            self._check_refusal(exchange)
 
     def half_taken(self, exchange: Exchange, body: bytes) -> None:
         self._evidence[exchange.process.number].half_taken(exchange, body)
 
     def over(self, exchange: Exchange) -> None:
         self._evidence[exchange.process.number].over(exchange)
+
+    def _check_refusal(self, exchange: Exchange) -> None:
+        """P10: a request that slurmctld refused without a reason is repeated ever more rarely."""
+        path, body = exchange.question.path, getattr(exchange.answer, "body", b"")
+        if not path.endswith(("/job/submit", "/job/allocate")) or NO_REASON not in body:
+            return
+        asked = identity_in(msgspec.json.decode(exchange.question.body)["job"]["admin_comment"])
+        pods, now_s = asked.get("pods") or asked.get("uids"), self._worlds.now_s
+        request = (exchange.process.number, path, str(pods), asked.get("digest"))
+        lately = [one for one in self._refused_s[request] if one > now_s - REFUSED_LATELY_S]
+        self._refused_s[request] = [*lately, now_s]
+        self._history.count("refusals without a reason")
+        if len(lately) >= REFUSALS_MAX:
+            self._break("refused too often", f"{len(lately) + 1} times in 90 s: {pods}")
 
     def _check_binding(self, exchange: Exchange) -> None:
         """P11: a read showed a job of the Pod RUNNING there, and there is no second one."""

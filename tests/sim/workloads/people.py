@@ -366,6 +366,7 @@ class WorkloadPeople:
         """Repair the hosts and end the jobs of others. Pods and placeholders stay."""
         self._claims.calm()
         self._groups.calm()
+        self._worlds.act(PERSON, self._site.calm)
         slurm = self._slurm
         for name in list(slurm.nodes):
             self._worlds.act(PERSON, partial(self._mend, name))

@@ -1,7 +1,7 @@
 """What a site does to placeholder jobs, by a random stream of its own.
 
 Its people and scripts write notes into jobs and rename them. Its prolog fails: slurmctld ends the
-job before it begins, and mostly drains the node.
+job before it begins, and mostly drains the node. Its job_submit.lua refuses all jobs for a while.
 """
 
 import random
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from sunk_sync.embedded.slurm.model.job import ALIVE, Job
+from sunk_sync.embedded.slurm.model.release import UNSPECIFIED
 from sunk_sync.embedded.slurm.node_update import Update
 from tests.sim.workloads.truth import is_ours
 from tests.sim.worlds import Worlds
@@ -23,15 +24,20 @@ class SitePeople:
         self._worlds = worlds
         self._slurm = worlds.slurm
         self.writes, self.fails = rng.random() < 0.35, rng.random() < 0.25
+        self.refuses = rng.random() < 0.15
 
     @property
     def active(self) -> bool:
-        return self.writes or self.fails
+        return self.writes or self.fails or self.refuses
+
+    def calm(self) -> None:
+        self._slurm.plugin_refusal = None
 
     def act(self) -> object:
         acts: list[Callable[[], object]] = []
         acts += [self.note, self.rename, self.note_all] if self.writes else []
         acts += [self.fail_prolog] if self.fails else []
+        acts += [self.refuse, self.accept] if self.refuses else []
         return self._rng.choice(acts)()
 
     def _ours(self) -> list[Job]:
@@ -53,6 +59,14 @@ class SitePeople:
 
     def rename(self) -> object:
         return self._update(self._rng.choice(self._ours()), name="other")
+
+    def refuse(self) -> object:
+        self._slurm.plugin_refusal = UNSPECIFIED
+        return "job_submit.lua refuses all"
+
+    def accept(self) -> object:
+        self._slurm.plugin_refusal = None
+        return "job_submit.lua accepts all"
 
     def fail_prolog(self) -> object:
         """The prolog of slurmctld fails, or that of a node, which slurmctld then drains."""

@@ -17,7 +17,7 @@ Run = tuple[int, float | None]
 
 
 @lru_cache(10_000)
-def _identity(comment: str) -> dict[str, Any]:
+def identity_in(comment: str) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(comment)["sunk-sync"]
     except (msgspec.DecodeError, KeyError, TypeError):
@@ -30,7 +30,7 @@ def is_ours(job: Job, cluster: str) -> bool:
 
     Nobody can change its command line; impostors have an admin_comment alone.
     """
-    found = _identity(job.request.command or job.request.admin_comment)
+    found = identity_in(job.request.command or job.request.admin_comment)
     return found.get("cluster") == cluster and found.get("scheduler") == words.SCHEDULER
 
 
@@ -42,7 +42,7 @@ def workloads_of(job: Job) -> Sequence[Uids]:
 
 @lru_cache(10_000)
 def _workloads(comment: str, tasks: tuple[int, ...]) -> Sequence[Uids]:
-    found = _identity(comment)
+    found = identity_in(comment)
     if pods := found.get("pods"):
         return (frozenset(pod.rpartition("/")[2] for pod in pods),)
     uids = [uid.removeprefix("-") for uid in found.get("uids", ())]  # "-": we replace it
@@ -50,7 +50,7 @@ def _workloads(comment: str, tasks: tuple[int, ...]) -> Sequence[Uids]:
 
 
 def is_replaced(job: Job) -> bool:
-    return bool(_identity(job.request.admin_comment).get("replaced"))
+    return bool(identity_in(job.request.admin_comment).get("replaced"))
 
 
 def run_of(job: Job) -> Run:

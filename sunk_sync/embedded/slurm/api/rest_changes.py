@@ -59,7 +59,7 @@ class ChangeRoutes:
             )
         text, source = "Batch job submission failed", "slurm_submit_batch_job()"
         request = self._request(found, asked)
-        error = asked.unavailable or found.refused or self._unfit_batch(found, request)
+        error = self._prevented(asked, found) or self._unfit_batch(found, request)
         made = error or self._world.submit(request, now_s=self._world.now_s)
         if isinstance(made, SlurmError):
             found.errors.append(refusal(made, text, source=source))
@@ -85,7 +85,7 @@ class ChangeRoutes:
             request = replace(request, kind="allocation", duration_s=None, acted=False)
         # The job always belongs to the user of the token.
         request = replace(request, user_id=None, group_id=0)
-        error = asked.unavailable or found.refused or _unfit(found, request)
+        error = self._prevented(asked, found) or _unfit(found, request)
         made = error or self._world.allocate(request, now_s=self._world.now_s)
         if isinstance(made, SlurmError):
             found.errors.append(refusal(made, text, source=source))
@@ -119,6 +119,9 @@ class ChangeRoutes:
         return given, self._replies.without_payload(
             asked, errors=found.errors, warnings=found.warnings, status=status
         )
+
+    def _prevented(self, asked: RestCall, found: Description) -> SlurmError | None:
+        return asked.unavailable or found.refused or self._world.plugin_refusal
 
     def _request(self, found: Description, asked: RestCall) -> JobRequest:
         acted = self._world.setup.knobs.acted_script
@@ -165,7 +168,7 @@ class ChangeRoutes:
             status = 0 if found.errors else _UNREADABLE
             found.errors.append(refusal(BAD_QUERY, text, source="_job_post_update"))
             return self._updated(asked, found, status=status)
-        error = asked.unavailable or found.refused or self._changed(asked, found)
+        error = self._prevented(asked, found) or self._changed(asked, found)
         if error is not None:
             text, source = "Job update requested failed", "slurm_update_job2()"
             found.errors.append(refusal(error, text, source=source))
