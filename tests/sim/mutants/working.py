@@ -139,6 +139,16 @@ MUTANTS = (
         "The Pod of a replaced job waited for ever for a resubmit annotation.",
     ),
     _mutant(
+        "a refusal without a reason counts as no answer", MAKE,
+        "as_refusal(await self._client.call(call), _REFUSING)", "await self._client.call(call)",
+        "job_submit.lua refused a job, which was submitted five times a minute for ever.",
+    ),
+    _mutant(
+        "the pauses after refusals do not grow", "core/workloads/memory.py",
+        "times = before[2] + 1 if before is not None and same else 1", "times = 1",
+        "job_submit.lua refused a thousand jobs, and each was submitted six times a minute.",
+    ),
+    _mutant(
         "a script that may still end by a signal is passed over", "core/rules/workload/submit.py",
         "if last is not None and may_have_begun(last):", "if False:",
         "The script caught SIGTERM, and a second job ran for its Pod before it had ended.",
