@@ -286,9 +286,9 @@ class WorkloadSafety:
         last = max(ended, key=lambda job: job.submitted_at, default=None)
         # Without a trace of its script on its hosts, Slurm itself may have ended it.
         began = last is not None and (last.started or last.signalled or not last.slurm_nodes)
-        if last is not None and last.script and not began and "COMPLETING" in last.state:
-            raise HistoryError(f"human: {submit}, and the script of {last} may still run")
         human = last is not None and "CANCELLED" in last.state and not last.identity.replaced
+        if human and last is not None and last.script and not began and "COMPLETING" in last.state:
+            raise HistoryError(f"human: {submit}, and the script of {last} may still run")
         human = human and (began or (last is not None and not last.script))
         for pod in members:
             job_id, _, resubmit = pod.cancelled.partition("/")

@@ -61,12 +61,12 @@ def never_began(job: Job) -> bool:
 
 
 def may_have_begun(job: Job) -> bool:
-    """Whether the job is being cancelled, and the signal of its script may follow.
+    """Whether somebody else is cancelling the job, and the signal of its script may follow.
 
     slurmctld learns the signal when the script has ended: a script that catches SIGTERM, or that
     was suspended, ends after `KillWait`.
     """
-    return _has_no_trace(job) and "COMPLETING" in job.state
+    return _has_no_trace(job) and "COMPLETING" in job.state and not job.identity.replaced
 
 
 def _has_no_trace(job: Job) -> bool:

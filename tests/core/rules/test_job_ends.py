@@ -134,9 +134,10 @@ def test_the_pause_doubles_while_jobs_end_so_P17() -> None:
     assert core.submission(POD)
 
 
-def test_a_job_that_we_gave_up_before_it_began_is_ours_P17() -> None:
+@pytest.mark.parametrize("state", ["CANCELLED", "CANCELLED+COMPLETING"])
+def test_a_job_that_we_gave_up_before_it_began_is_ours_P17(state: str) -> None:
     given_up = identity(POD, replaced=True)
-    core = two_hosts(POD, job(POD, state="CANCELLED", identity=given_up, **ENDED))
+    core = two_hosts(POD, job(POD, state=state, identity=given_up, **ENDED))
     core.wait(2)
     assert not core.workload_wants(POD, RecordEvent)
     assert core.submission(POD)
