@@ -1,5 +1,7 @@
 """The wait before a failed write is sent again: exponential, with jitter, bounded."""
 
+from sunk_sync.core.model.timing import doubled_s
+
 BACKOFF_FIRST_S = 0.2
 BACKOFF_MAX_S = 30.0
 
@@ -11,5 +13,5 @@ def backoff_s(*, attempts: int, retry_after_s: float | None, random: float) -> f
     """
     if retry_after_s is not None:
         return min(retry_after_s, BACKOFF_MAX_S) * (1.0 + 0.1 * random)
-    longest_s = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(attempts - 1, 10))
+    longest_s = doubled_s(BACKOFF_FIRST_S, doublings=attempts - 1, longest_s=BACKOFF_MAX_S)
     return longest_s * (0.5 + 0.5 * random)

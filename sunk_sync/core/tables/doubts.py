@@ -10,6 +10,7 @@ longer.
 from msgspec import Struct
 
 from sunk_sync.core.model.facts import Source
+from sunk_sync.core.model.timing import doubled_s
 from sunk_sync.core.views.parts import Doubt
 
 WATCH_S = 2.0
@@ -30,7 +31,7 @@ class _Listed(Struct, frozen=True, gc=False):
     @property
     def pause_s(self) -> float:
         """Return the pause until the next listing."""
-        return min(PAUSE_MAX_S, PAUSE_S * 2.0 ** min(self.in_a_row - 1, 10))
+        return doubled_s(PAUSE_S, doublings=self.in_a_row - 1, longest_s=PAUSE_MAX_S)
 
 
 NEVER = _Listed(float("-inf"), 0)

@@ -57,7 +57,7 @@ def never_began(job: Job) -> bool:
     A prolog failed, or somebody cancelled the job while a prolog ran: both leave the same record.
     A script that a cancel ends has a signal.
     """
-    return _has_no_trace(job) and "COMPLETING" not in job.state
+    return left_no_trace(job) and "COMPLETING" not in job.state
 
 
 def may_have_begun(job: Job) -> bool:
@@ -66,10 +66,10 @@ def may_have_begun(job: Job) -> bool:
     slurmctld learns the signal when the script has ended: a script that catches SIGTERM, or that
     was suspended, ends after `KillWait`.
     """
-    return _has_no_trace(job) and "COMPLETING" in job.state and not job.identity.replaced
+    return left_no_trace(job) and "COMPLETING" in job.state and not job.identity.replaced
 
 
-def _has_no_trace(job: Job) -> bool:
+def left_no_trace(job: Job) -> bool:
     """Whether the cancelled job was on hosts, and its record does not show that its script ran."""
     began = job.started or job.signalled
     return "CANCELLED" in job.state and job.script and bool(job.slurm_nodes) and not began

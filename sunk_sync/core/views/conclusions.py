@@ -9,8 +9,15 @@ from sunk_sync.core.model.facts import Job, Pod, SubmitRefused
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import hosts_digest
 from sunk_sync.core.model.placeholder import QUEUED
+from sunk_sync.core.model.timing import doubled_s
 from sunk_sync.core.translate.hostlist import compress
-from sunk_sync.core.translate.job_states import AGAIN, end_of, may_have_begun, never_began
+from sunk_sync.core.translate.job_states import (
+    AGAIN,
+    end_of,
+    left_no_trace,
+    may_have_begun,
+    never_began,
+)
 from sunk_sync.core.translate.slurm_errors import meaning
 from sunk_sync.core.views.parts import GivenUp, Placement, SubmissionHistory
 from sunk_sync.core.views.workload import (
@@ -48,7 +55,7 @@ def named(workload: Workload) -> str:
 
 def was_cancelled(job: Job | None) -> bool:
     """Whether a person cancelled the job (P17): not sunk-sync, which marks it first, nor Slurm."""
-    if job is None or job.identity.replaced or never_began(job) or may_have_begun(job):
+    if job is None or job.identity.replaced or left_no_trace(job):
         return False
     return "CANCELLED" in job.state
 
@@ -195,7 +202,7 @@ def _refused_pause_s(refused: SubmitRefused, times: int) -> float:
     row = meaning(refused.number or 0)
     if not refused.number or (row is not None and row[0] == "user"):
         return REFUSED_AGAIN_S
-    return min(REFUSED_FIRST_S * 2.0 ** min(times - 1, 10), REFUSED_AGAIN_S)
+    return doubled_s(REFUSED_FIRST_S, doublings=times - 1, longest_s=REFUSED_AGAIN_S)
 
 
 def is_known_gone(absent: AbsentPods, named_pod: str) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from sunk_sync.core.model.facts import SlurmNode
+from sunk_sync.core.model.timing import doubled_s
 from sunk_sync.core.views.node_set import Failures, NodeSetView, Slot, Vacancy, is_registered
 
 PATIENCE_S = 15.0
@@ -18,8 +19,7 @@ LOGS = "The logs of container slurmd and of slurmctld say why"
 def patience_s(unregistered: Failures | None) -> float:
     """Return how long a ready Pod may be without a record: twice as long after each in vain."""
     count = unregistered.count if unregistered is not None else 0
-    doubled_s: float = PATIENCE_S * 2 ** min(count, 16)
-    return min(doubled_s, LONGEST_PATIENCE_S)
+    return doubled_s(PATIENCE_S, doublings=count, longest_s=LONGEST_PATIENCE_S)
 
 
 def unregistered_shown(view: NodeSetView, now: float) -> Sequence[tuple[str, str]]:

@@ -168,8 +168,7 @@ class WorkloadMemory:
     def note_refusal(self, refusal: SubmitRefused, *, now: float) -> list[str]:
         """Slurm refused a submission, so no attempt is open. Return as `note_attempt` does."""
         before = self.refusals.get(refusal.workload)
-        same = before is not None and _is_repeated(before[0], refusal)
-        times = before[2] + 1 if before is not None and same else 1
+        times = before[2] + 1 if before is not None and _is_repeated(before[0], refusal) else 1
         forgotten = _note(self.refusals, refusal.workload, (refusal, now, times), now=now)
         if refusal.kind != "update":
             self.attempts.pop(refusal.workload, None)

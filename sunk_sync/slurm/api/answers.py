@@ -79,9 +79,6 @@ class SlurmResponse(Struct, frozen=True, kw_only=True):
     """304: nothing has changed since `update_time`. There is no body."""
 
 
-Answer = SlurmResponse | SlurmError
-
-
 class NumberObject(Struct, frozen=True):
     set: bool = True
     infinite: bool = False
@@ -148,7 +145,7 @@ _PASSING: Final = frozenset(
     }
 )
 """Unspecified, standby, slurmctld unreachable, and EAGAIN (a job's partition cannot change in its
-first 0.1 s). None of them is a refusal."""
+first 0.1 s). None of them is a refusal, unless the request makes it one: `as_refusal`."""
 
 _envelope = msgspec.json.Decoder(Envelope).decode
 _Shape = TypeVar("_Shape")
@@ -182,7 +179,7 @@ def read_envelope(body: bytes) -> Envelope | SlurmError:
     return envelope
 
 
-def as_refusal(answer: Answer, numbers: Set[int]) -> Answer:
+def as_refusal(answer: SlurmResponse | SlurmError, numbers: Set[int]) -> SlurmResponse | SlurmError:
     """Return an error with one of these numbers as the refusal that it is for this request.
 
     As an answer to a listing the same number may be a temporary failure.

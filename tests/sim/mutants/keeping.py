@@ -90,8 +90,8 @@ MUTANTS = (
     ),
     _mutant(
         "a slurmd that never registers is made anew all the time", "core/views/unregistered.py",
-        "    doubled_s: float = PATIENCE_S * 2 ** min(count, 16)",
-        "    doubled_s: float = PATIENCE_S",
+        "    return doubled_s(PATIENCE_S, doublings=count, longest_s=LONGEST_PATIENCE_S)",
+        "    return PATIENCE_S",
         "MaxNodeCount was reached: one Pod came and went every 16 s for a week.",
     ),
     _mutant(
@@ -157,7 +157,7 @@ MUTANTS = (
     ),
     _mutant(
         "a Pod that failed is made again at once", POPULATE,
-        "    return failures.last_s + min(pause_s, LONGEST_PAUSE_S)",
+        "    return failures.last_s + pause_s",
         "    return failures.last_s",
         "A Node out of memory evicted the Pod forty times a second.",
     ),

@@ -134,8 +134,8 @@ MUTANTS = (
     ),
     _mutant(
         "our own cancel counts as a user's", STATE,
-        "job is None or job.identity.replaced or never_began(job) or may",
-        "job is None or never_began(job) or may",
+        "job is None or job.identity.replaced or left_no_trace(job)",
+        "job is None or left_no_trace(job)",
         "The Pod of a replaced job waited for ever for a resubmit annotation.",
     ),
     _mutant(
@@ -145,7 +145,8 @@ MUTANTS = (
     ),
     _mutant(
         "the pauses after refusals do not grow", "core/workloads/memory.py",
-        "times = before[2] + 1 if before is not None and same else 1", "times = 1",
+        "times = before[2] + 1 if before is not None and _is_repeated(before[0], refusal) else 1",
+        "times = 1",
         "job_submit.lua refused a thousand jobs, and each was submitted six times a minute.",
     ),
     _mutant(
@@ -155,8 +156,8 @@ MUTANTS = (
     ),
     _mutant(
         "a failed prolog counts as a user's cancel", STATE,
-        "job is None or job.identity.replaced or never_began(job) or may",
-        "job is None or job.identity.replaced or may",
+        "job is None or job.identity.replaced or left_no_trace(job)",
+        "job is None or job.identity.replaced",
         "A health check failed on n1, and the Pod waited for ever beside two free hosts.",
     ),
     _mutant(

@@ -3,6 +3,7 @@
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import reference_of
 from sunk_sync.core.model.node_set_actions import CreatePod
+from sunk_sync.core.model.timing import doubled_s
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.views.node_set import NodeSetView, Vacancy, is_foreign, is_older
 
@@ -48,8 +49,9 @@ def pause_ends_s(vacancy: Vacancy) -> float:
     failures = vacancy.failures
     if failures is None:
         return 0.0
-    pause_s: float = FIRST_PAUSE_S * 2 ** min(failures.count - 1, 16)
-    return failures.last_s + min(pause_s, LONGEST_PAUSE_S)
+    doublings = failures.count - 1
+    pause_s = doubled_s(FIRST_PAUSE_S, doublings=doublings, longest_s=LONGEST_PAUSE_S)
+    return failures.last_s + pause_s
 
 
 def _why_not(vacancy: Vacancy, view: NodeSetView) -> str:

@@ -9,7 +9,7 @@ from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import Identity, job_name
 from sunk_sync.core.model.placeholder import AT_ONCE, QUEUED, PlaceholderKind
-from sunk_sync.core.model.timing import A_MINUTE_MAX
+from sunk_sync.core.model.timing import A_MINUTE_MAX, doubled_s
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.job_states import AGAIN, may_have_begun
 from sunk_sync.core.views.conclusions import (
@@ -114,7 +114,8 @@ def _brake(workload: str, history: SubmissionHistory, now: float) -> Ruling | No
 def _replaced_again_s(workload: str, history: SubmissionHistory) -> float:
     if history.given_up < 2:
         return 0.0
-    pause_s = min(GIVEN_UP_AGAIN_S * 2.0 ** min(history.given_up - 2, 10), REFUSED_AGAIN_S)
+    doublings = history.given_up - 2
+    pause_s = doubled_s(GIVEN_UP_AGAIN_S, doublings=doublings, longest_s=REFUSED_AGAIN_S)
     share = zlib.crc32(f"{workload} {history.given_up}".encode()) / 2**32
     return history.given_up_s + pause_s * (0.75 + share / 2)
 
@@ -123,7 +124,8 @@ def _pause_ends_s(ended: EndedJobs) -> float:
     last = ended.last
     if last is None or last.identity.replaced or not AGAIN.isdisjoint(last.state):
         return 0.0
-    return ended.since_s + min(ENDED_AGAIN_S * 2.0 ** max(ended.by_itself - 1, 0), REFUSED_AGAIN_S)
+    doublings = ended.by_itself - 1
+    return ended.since_s + doubled_s(ENDED_AGAIN_S, doublings=doublings, longest_s=REFUSED_AGAIN_S)
 
 
 def _submission(
