@@ -1,5 +1,6 @@
 """What a complete listing of jobs tells about a workload: a job is missing, or must be updated."""
 
+from sunk_sync.core.model.facts import Job
 from sunk_sync.core.translate.job_states import is_waiting
 from sunk_sync.core.workloads.residents import LOST_AFTER_S, READOPT_S
 from sunk_sync.core.workloads.snapshot import NO_PODS
@@ -20,15 +21,19 @@ class ListedJobs:
         if updates.is_round_due(listed_s):
             known = [one for one in self._lists.waiting if rows.entries[one].row.identity.hosts]
             updates.start_round(known, now_s=listed_s)
-        keys = []
+        keys: list[str] = []
         for row in filter(None, map(rows.get, updates.take_due(listed_s))):
-            for key in self._index.keys_of_job(row.job_id) if is_waiting(row) else ():
-                pods = tuple(self._index.pods.get(key, NO_PODS).values())
-                if not pods:
-                    continue
-                if updates.compare(row, self._all.reach_of_waiting(row, key=key, pods=pods)):
-                    keys.append(key)
+            named = self._index.keys_of_job(row.job_id) if is_waiting(row) else ()
+            if any([self._is_outdated(row, key) for key in named]):
+                keys += named  # each reads what is wanted of the job
         return keys
+
+    def _is_outdated(self, job: Job, key: str) -> bool:
+        pods = tuple(self._index.pods.get(key, NO_PODS).values())
+        if not pods:
+            return False
+        reach = self._all.reach_of_waiting(job, key=key, pods=pods)
+        return self._all.exclusion_updates.compare(job, reach)
 
     def settle(self, key: str, listed_s: float) -> list[str]:
         """Note that a listing lacks the workload's job; return the Nodes of its Pods."""
