@@ -52,11 +52,18 @@ def some_of(names: Sequence[str]) -> str:
     return f"{len(names)}: {', '.join(sorted(names)[:NAMES_SHOWN])}{more}"
 
 
+class _Console(Console):
+    """Leaves a closed pipe to the command line: rich would exit with 1, "problem found"."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 class Report:
     """Prints findings as they come and remembers the worst."""
 
     def __init__(self, file: TextIO) -> None:
-        self._console = Console(file=file, highlight=False, soft_wrap=True)
+        self._console = _Console(file=file, highlight=False, soft_wrap=True)
         self.findings: list[Finding] = []
 
     def tell(self, findings: Iterable[Finding]) -> None:
