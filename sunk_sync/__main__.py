@@ -55,7 +55,10 @@ FLAG_TEXTS = {
 DEMO_FLAGS = {"--once": True, "--seed": False}
 """Each flag, and whether it is a switch."""
 SEED_DIGITS_MAX = 18
-EPILOG = "Exit code: 0 no problem, 1 problem found, 2 could not check or bad usage."
+EPILOG = (
+    "Exit code: 0 no problem, 1 problem found, 2 could not check or bad usage. "
+    "Paths that begin with docs/ or deploy/ are in the repository of sunk-sync."
+)
 _NO_VALUE = "\0"
 
 

@@ -7,6 +7,7 @@ from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
+from sunk_sync import __version__
 from sunk_sync.telemetry.logs import clean
 
 FINE, FOUND, CANNOT_LOOK = 0, 1, 2
@@ -81,6 +82,10 @@ class Report:
         """Print the last line. Return 0: no problem, 1: problem found, 2: could not check."""
         levels = [finding.level for finding in self.findings]
         wrong, doubtful = levels.count("fail"), levels.count("warn")
+        if wrong or doubtful:
+            self._console.print(
+                f"docs/ and deploy/ are in the repository of sunk-sync {__version__}"
+            )
         self._console.print(f"{wrong} wrong, {doubtful} doubtful, {levels.count('ok')} fine")
         if any(finding.blind for finding in self.findings):
             return CANNOT_LOOK
