@@ -38,7 +38,9 @@ def _cannot(reason: str) -> None:
     pytest.skip(reason)
 
 
-def test_make_demo_in_a_pipe_shows_a_drain_and_ctrl_c_or_its_reader_ends_it(newcomer: Newcomer) -> None:
+def test_make_demo_in_a_pipe_shows_a_drain_and_ctrl_c_or_its_reader_ends_it(
+    newcomer: Newcomer,
+) -> None:
     with newcomer.started("make", "demo", f"PYTHON={newcomer.python}") as command:
         command.read_until(FIRST_DRAIN, within_s=STORY_S)
         code = command.interrupt()
