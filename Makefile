@@ -35,7 +35,7 @@ $(RUNTIME): requirements.lock $(ANOTHER)
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "$(PYTHON) has no venv module: apt-get install python3-venv (Debian, Ubuntu)."; exit 2; }
 	@echo "installing the packages of requirements.lock into $(VENV) for $$($(PYTHON) --version)"
-	@$(PYTHON) -m venv $(if $(ANOTHER),--clear) $(VENV)
+	@$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python $(INSTALL) requirements.lock
 	@touch $@
 

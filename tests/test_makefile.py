@@ -52,3 +52,8 @@ def test_clean_removes_all_that_git_ignores(tmp_path: Path) -> None:
     ignored = [line.rstrip("/") for line in (ROOT / ".gitignore").read_text().splitlines()]
     words = printed(tmp_path, "clean").split()
     assert [one for one in ignored if one not in words] == ["*.whl"], "make builds no wheel here"
+
+
+def test_an_environment_that_was_left_half_made_is_made_from_the_start(installed: Path) -> None:
+    (installed / ".venv" / ".runtime").unlink()
+    assert BUILT_ANEW in printed(installed, "demo")
