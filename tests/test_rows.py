@@ -17,7 +17,7 @@ PAGE = ROOT.parent / "docs" / "development" / "rows.md"
 ROWS = (
     *(f"N{number}" for number in range(1, 31)),
     *(f"T{number}" for number in range(1, 10)),
-    *(f"P{number}" for number in range(1, 33)),
+    *(f"P{number}" for number in range(1, 34)),
     "P11a",
     "P25b",
     *(f"G{number}" for number in range(1, 10)),

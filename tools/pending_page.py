@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from sunk_sync.core.translate.pending import waiting_message
-from sunk_sync.core.translate.slurm_errors import ERRORS, RANGES
-from sunk_sync.core.translate.slurm_reasons import REASONS, Row, limit
+from sunk_sync.core.translate.slurm_errors import ERRORS, FOR_NODES, RANGES
+from sunk_sync.core.translate.slurm_reasons import REASONS, Row, limit, more_nodes_help
 from tests.kit import slurm_names
 from tests.real import limits
 from tests.real.refusals import seen_errors
@@ -25,10 +25,14 @@ BEGIN = f"""\
 `python -m tools.pending_page` generates this page from `slurm_reasons.py` and `slurm_errors.py` in
 `sunk_sync/core/translate`.
 
-While Slurm lets a Pod wait, its condition `PodScheduled` is False with reason `Unschedulable` and
-a message such as:
+While Slurm lets a Pod wait, its condition `PodScheduled` is False with a message such as:
 
 > {EXAMPLE}
+
+The condition's reason is `Unschedulable` where the column *nodes* says yes: more or larger nodes help.
+Cluster Autoscaler and Karpenter add Nodes for that reason alone. Where they would not help, the reason
+is `SlurmJobPending`, or `SlurmRefused` after an error, and autoscalers leave the Pod alone. For a gang,
+the message also says what the job asks of each host: as much as the largest Pod of the gang.
 
 - Slurm's own name or number is in brackets. Find it in the tables below.
 - The column *who* says who can act: the **user** who wrote the Pod; the **operator** of Slurm; or
@@ -58,7 +62,7 @@ _PARTS = re.compile(
     r"(PerJob|PerNode|PerUser|PerAccount|)(Limit|NotSatisfied|)"
 )
 """Scope, kind, resource, time, per: names that differ only in the resource share a row."""
-_COLUMNS = "meaning | what to do | who"
+_COLUMNS = "meaning | what to do | who | nodes"
 Key = TypeVar("Key", str, int)
 
 
@@ -70,9 +74,9 @@ def _reasons() -> Iterable[str]:
     seen = {**limits.seen_reasons(), **seen_reasons()}
     yield "## Reasons of waiting and ended jobs\n"
     yield f"| reason | {_COLUMNS} | seen on |"
-    yield "|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|"
     for name, row in sorted(REASONS.items()):
-        yield f"| `{name}` | {_cells(row)} | {_versions(seen, name)} |"
+        yield f"| `{name}` | {_cells(row, nodes=more_nodes_help(name))} | {_versions(seen, name)} |"
     yield ""
 
 
@@ -80,7 +84,7 @@ def _limits() -> Iterable[str]:
     yield "## Limits of accounting\n"
     yield "The meaning is that of the first name. The others in the row limit another resource.\n"
     yield f"| seen on {' and '.join(sorted(slurm_names.read()))} | not seen | {_COLUMNS} |"
-    yield "|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|"
     seen_on = limits.seen_reasons()
     for group in _alike():
         names = sorted(group, key=lambda name: "cpu" not in name.lower())
@@ -88,7 +92,7 @@ def _limits() -> Iterable[str]:
         others = [name for name in names if name not in seen]
         row = limit((*seen, *others)[0])
         assert row is not None
-        yield f"| {_names(seen)} | {_names(others)} | {_cells(row)} |"
+        yield f"| {_names(seen)} | {_names(others)} | {_cells(row, nodes=False)} |"
     yield ""
 
 
@@ -112,9 +116,9 @@ def _errors() -> Iterable[str]:
     yield "## Errors instead of a job\n"
     yield "Three numbers are not Slurm's own: -1 (unspecified), 0 (none given), 11 (EAGAIN).\n"
     yield f"| number | {_COLUMNS} | seen on |"
-    yield "|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|"
     for number, row in sorted(ERRORS.items()):
-        yield f"| {number} | {_cells(row)} | {_versions(seen, number)} |"
+        yield f"| {number} | {_cells(row, nodes=number in FOR_NODES)} | {_versions(seen, number)} |"
     yield ""
 
 
@@ -122,13 +126,13 @@ def _ranges() -> Iterable[str]:
     seen = seen_errors()
     yield "For all other numbers, the first row that contains the number counts:\n"
     yield f"| numbers | {_COLUMNS} | seen |"
-    yield "|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|"
     left = {number for number in seen if number not in ERRORS}
     for numbers, row in RANGES.items():
         here = sorted(number for number in left if number in numbers)
         left.difference_update(here)
         found = ", ".join(f"{number} on {_versions(seen, number)}" for number in here)
-        yield f"| {_spelled(numbers)} | {_cells(row)} | {found} |"
+        yield f"| {_spelled(numbers)} | {_cells(row, nodes=numbers[0] in FOR_NODES)} | {found} |"
 
 
 def _spelled(numbers: range) -> str:
@@ -136,9 +140,10 @@ def _spelled(numbers: range) -> str:
     return f"{first}" if first == last else f"{first}-{last}"
 
 
-def _cells(row: Row) -> str:
+def _cells(row: Row, *, nodes: bool) -> str:
     whose, text, advice = row
-    return " | ".join(cell.replace("|", "\\|") for cell in (text, advice, whose))
+    cells = (text, advice, whose, "yes" if nodes else "")
+    return " | ".join(cell.replace("|", "\\|") for cell in cells)
 
 
 def _versions(seen: Mapping[Key, frozenset[str]], key: Key) -> str:

@@ -17,7 +17,7 @@ from sunk_sync.core.model.actions import (
     SetMetadata,
     SetScheduled,
 )
-from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.condition import Condition, WaitReason
 from sunk_sync.core.model.event_kinds import EVENT_CONFLICT, EVENT_LOCK_LATE
 from sunk_sync.core.model.facts import Reference
 from tests.kit.clock import in_virtual_time
@@ -76,7 +76,9 @@ async def test_the_pace_holds_when_a_write_ends_and_returns_M1(bench: Bench) -> 
     ("reason", "after_s"), [("Unschedulable", WAITING_PACE_S), ("SlurmJobCancelled", PACE_S)]
 )
 @on_bench
-async def test_a_reason_waits_for_a_minute_P26(bench: Bench, reason: str, after_s: float) -> None:
+async def test_a_reason_waits_for_a_minute_P26(
+    bench: Bench, reason: WaitReason, after_s: float
+) -> None:
     """A cancelled job is shown soon (P17)."""
     await bench.want_for(0.5, SetScheduled(POD, "Unschedulable", "waits"))
     bench.outbox.facts_changed(KEY)

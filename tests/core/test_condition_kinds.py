@@ -29,6 +29,7 @@ def makers() -> Iterator[Path]:
     """Yield the files that give a condition its reason."""
     words = ("Condition(", "EndPod(", "SetScheduled(")
     yield CORE / "translate" / "job_states.py"
+    yield CORE / "views" / "why_waiting.py"
     yield from (path for path in CORE.rglob("views/*.py") if "Condition(" in path.read_text())
     for path in CORE.rglob("rules/**/*.py"):
         if any(word in path.read_text() for word in words):

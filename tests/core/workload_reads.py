@@ -13,9 +13,10 @@ from sunk_sync.core.workloads.other_kinds import OtherKinds
 from tests.core.checks import HistoryError, Read, ReadSet, Recorded
 
 MEMORIES = (
-    "attempts", "refusals", "bind_refusals", "binds_tried", "sizes", "gone", "get_results",
+    "bind_refusals", "binds_tried", "sizes", "gone", "get_results",
     "notices", "ahead", "placed_s", "started", "ended_s", "ends", "missing_s", "waits_s",
 )  # fmt: skip
+UNANSWERED = ("attempts", "refusals")
 
 
 class WorkloadReads(ReadSet):
@@ -26,7 +27,10 @@ class WorkloadReads(ReadSet):
         memory = graph.workloads.memory
         for name in MEMORIES:
             setattr(memory, name, Recorded(self._log, f"memory {name}", getattr(memory, name)))
-
+        unanswered = memory.unanswered
+        for name in UNANSWERED:
+            noted = getattr(unanswered, name)
+            setattr(unanswered, name, Recorded(self._log, f"memory {name}", noted))
         exclusion_updates = graph.workloads.exclusion_updates
         exclusion_updates.wanted = Recorded(self._log, "wanted", exclusion_updates.wanted)
         feasible_hosts = graph.workloads.feasible_hosts
@@ -58,10 +62,10 @@ class WorkloadReads(ReadSet):
     def rows(self) -> dict[Read, object]:
         rows = super().rows()
         memory = self._graph.workloads.memory
-        for name in MEMORIES:
-            rows |= {
-                (f"memory {name}", str(key)): one for key, one in getattr(memory, name).items()
-            }
+        kept = {name: getattr(memory, name) for name in MEMORIES}
+        kept |= {name: getattr(memory.unanswered, name) for name in UNANSWERED}
+        for name, known in kept.items():
+            rows |= {(f"memory {name}", str(key)): one for key, one in known.items()}
         wanted = self._graph.workloads.exclusion_updates.wanted
         return rows | {("wanted", job_id): one for job_id, one in wanted.items()}
 

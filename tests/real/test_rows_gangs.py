@@ -66,15 +66,17 @@ def one_job(loads: list[Load]) -> Job:
     return dict(job)
 
 
-def test_a_complete_gang_gets_one_job_and_surplus_members_wait_G1_G7(pods: PodStage) -> None:
+def test_a_complete_gang_gets_one_job_and_surplus_members_wait_G1_G7_P33(pods: PodStage) -> None:
     first = member(pods, "g1")
     first.until(lambda: first.message.startswith("1 of the 2 Pods"))
+    assert first.waits_for == "GangIncomplete"
     assert not first.jobs
     second = member(pods, "g1")
     job = one_job([first, second])
     assert {first.node, second.node} == set(pods.expand(job["nodes"]))
     third = member(pods, "g1")
     third.until(lambda: "as many Pods as its size" in third.message)
+    assert third.waits_for == "GangFull"
     third.until(lambda: third.events_of("FailedScheduling"))
     assert stays(lambda: not third.jobs and not third.node)
 
@@ -182,6 +184,19 @@ def test_the_largest_request_applies_on_each_node_G5(pods: PodStage) -> None:
     job = one_job([small, large])
     assert job["cpus"]["number"] == 6
     assert job["memory_per_node"]["number"] == 2048
+
+
+def test_a_gang_that_waits_for_nodes_says_what_it_asks_of_each_G5_P33(pods: PodStage) -> None:
+    pods.pool("g33", 1)
+    small = member(pods, "g33", nodeSelector={"pool": "g33"})
+    large = member(pods, "g33", nodeSelector={"pool": "g33"}, **workload_spec("3", "2Gi"))
+    asked = f"ts gang asks for 2 hosts with 3 CPUs and 2 GiB each, as its largest Pod {large.name}"
+    for load in (small, large):
+        load.until(lambda load=load: asked in load.message)
+        assert load.waits_for == "Unschedulable"
+    pods.pool("g33", 1)
+    eventually(lambda: small.node and large.node, "both bound", within_s=90)
+    one_job([small, large])
 
 
 def test_the_same_name_in_two_namespaces_is_two_gangs_G6(pods: PodStage) -> None:

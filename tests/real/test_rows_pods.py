@@ -112,6 +112,27 @@ def test_a_waiting_pod_shows_slurms_reason_P1(pods: PodStage, host: Host) -> Non
     assert load.condition("PodScheduled")[0] == "True"
 
 
+def test_a_pod_is_unschedulable_only_while_more_nodes_would_help_P33(
+    pods: PodStage, host: Host
+) -> None:
+    load, blocker = pods.waiting(host)
+    load.until(lambda: load.waits_for == "Unschedulable")
+    job_id = str(load.job["job_id"])
+    pods.bed.slurm.scontrol("hold", job_id)
+    load.until(lambda: load.waits_for == "SlurmJobPending")
+    assert "(JobHeldAdmin)" in load.message
+    pods.bed.slurm.scontrol("release", job_id)
+    load.until(lambda: load.waits_for == "Unschedulable")
+    pods.scancel(blocker)
+    assert load.until_bound() == job_id
+
+
+def test_a_refused_pod_needs_no_further_node_P10_P33(pods: PodStage) -> None:
+    load = pods.load(annotations={"partition": "nowhere"})
+    load.until(lambda: load.waits_for == "SlurmRefused")
+    assert "(2000)" in load.message
+
+
 def test_a_pod_with_scheduling_gates_gets_no_job_P1(pods: PodStage, host: Host) -> None:
     load = pods.load(host, schedulingGates=[{"name": "later.example/gate"}])
     assert stays(lambda: not load.jobs)
@@ -134,7 +155,7 @@ def test_an_invalid_pod_is_refused_at_once_P2_P3_P4(pods: PodStage) -> None:
     for load, expected in words.items():
         load.until(lambda load=load: load.events_of("InvalidPod"))
         (message,) = load.events_of("InvalidPod")
-        assert load.condition("PodScheduled") == ("False", "Unschedulable", message)
+        assert load.condition("PodScheduled") == ("False", "InvalidPod", message)
         assert [word for word in expected if word not in message] == [], message
     assert stays(lambda: not any(load.jobs for load in words))
     odd.annotate(timeout="90s", priority=None)

@@ -44,7 +44,7 @@ def refusal_s(scheduler: Service, load: Load, count: float) -> float:
 
 
 @pytest.mark.parametrize("number", [-1, 7777])
-def test_a_refusal_by_job_submit_lua_is_said_and_tried_ever_more_rarely_P10(
+def test_a_refusal_by_job_submit_lua_is_said_and_tried_ever_more_rarely_P10_P33(
     site: PodStage, scheduler: Service, host: Host, number: int
 ) -> None:
     before = refusals(scheduler)
@@ -52,6 +52,7 @@ def test_a_refusal_by_job_submit_lua_is_said_and_tried_ever_more_rarely_P10(
     load = site.load(host)
     load.until(lambda: load.events_of("SlurmRefused"))
     assert f"({number})" in load.message
+    assert load.waits_for == "SlurmRefused"
     times = [refusal_s(scheduler, load, before + count) for count in (1, 2, 3)]
     first, second = (later - sooner for sooner, later in pairwise(times))
     assert first > 5  # the first one is read late

@@ -116,6 +116,12 @@ class Load:
         return one.get("status", ""), one.get("reason", ""), one.get("message", "")
 
     @property
+    def waits_for(self) -> str:
+        """Return the reason of PodScheduled while the Pod waits, or empty."""
+        status, reason, _ = self.condition("PodScheduled")
+        return reason if status == "False" else ""
+
+    @property
     def message(self) -> str:
         status, _, message = self.condition("PodScheduled")
         return message if status == "False" else ""

@@ -20,7 +20,8 @@ EPILOG = ROOT / "deploy" / "slurm" / "sunk-sync-epilog.sh"
 TOKEN = "gate.0123456789abcdef"
 SHELLS = ("dash", "bash")
 SENDERS = ("curl", "bash", "python3")
-ALWAYS = ("cat", "date", "timeout", "tr")
+ALWAYS = ("cat", "date", "env", "timeout", "tr")
+FIXED_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"
 UPTIME = "/proc/uptime"
 SLEEP = """#!/bin/sh
 # A pause of seconds is over at once. A look at another process is real, and so is a long pause,
@@ -116,6 +117,9 @@ class Machine:
         for name in (*ALWAYS, sender):
             self.link(name)
         self.program("sleep", SLEEP.replace("REAL", real("sleep")))
+        self.directory = folder
+        """Where scripts start."""
+        self._hostile: dict[str, str] = {}
         self.uptime = folder / "uptime"
         self.uptime.write_text("1000\n")
         (folder / "token").write_text(TOKEN + "\n")
@@ -137,6 +141,28 @@ class Machine:
             path.unlink()
             path.symlink_to(target)
 
+    def turn_hostile(self) -> Path:
+        """Let the directory, the home and the environment of scripts be those of an attacker.
+
+        The file that is returned exists once any of it was run or read as settings.
+        """
+        evil, hit = self.folder / "evil", self.folder / "hit"
+        for package in ("urllib", "sitecustomize"):
+            (evil / package).mkdir(parents=True)
+            (evil / package / "__init__.py").write_text(f"open({str(hit)!r}, 'w')\n")
+        (evil / ".curlrc").write_text(f'trace-ascii = "{hit}"\nproxy = "http://127.0.0.1:1"\n')
+        (evil / "rc").write_text(f": >{hit}\n")
+        self.directory = evil
+        self._hostile = {
+            **{name: str(evil) for name in ("HOME", "CURL_HOME", "XDG_CONFIG_HOME", "PYTHONPATH")},
+            **{name: str(evil / "rc") for name in ("BASH_ENV", "ENV")},
+            **dict.fromkeys(("http_proxy", "ALL_PROXY"), "http://127.0.0.1:1"),
+            "PYTHONINSPECT": "1",
+            "PYTHONUSERBASE": str(evil),
+            "BASH_FUNC_cat%%": f"() {{ : >{hit}; }}",
+        }
+        return hit
+
     def now(self) -> float:
         return float(self.uptime.read_text().split()[0])
 
@@ -155,11 +181,12 @@ class Machine:
         text = script.read_text()
         assert UPTIME in text
         copy = self.folder / script.name
+        text = text.replace(FIXED_PATH, f"PATH={self.bin}\n")
         copy.write_text(text.replace(UPTIME, str(self.uptime)))
         return str(copy)
 
     def env(self, **more: str) -> dict[str, str]:
-        return {"PATH": str(self.bin), **more}
+        return {"PATH": str(self.bin), **self._hostile, **more}
 
     def common(self, url: str) -> list[str]:
         return ["--url", url, "--token-file", str(self.folder / "token")]
@@ -183,6 +210,7 @@ class Machine:
             self.install(script),
             *argv,
             env=self.env(**env),
+            cwd=self.directory,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

@@ -333,6 +333,7 @@ class Placeholder:
             self.machine.shell,
             self.script,
             env=self.machine.env(SLURM_JOB_ID="12"),
+            cwd=self.machine.directory,
             start_new_session=True,
         )
         return self.process
@@ -341,6 +342,34 @@ class Placeholder:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         await self.process.wait()
+
+
+@pytest.mark.parametrize("sender", SENDERS)
+async def test_the_placeholder_runs_nothing_of_its_directory_and_environment(
+    tmp_path: Path, sender: str
+) -> None:
+    """A user chooses the directory, and the script may be root's."""
+    machine = Machine(tmp_path, "dash", sender)
+    hit = machine.turn_hostile()
+    async with hook_server(NOTED) as server, Placeholder(machine, server.url) as process:
+        await server.until(1)
+        directory = os.readlink(f"/proc/{process.pid}/cwd")
+    assert (server.asked[0].path, directory) == ("/v1/placeholder/started", "/")
+    assert not hit.exists()
+
+
+@pytest.mark.parametrize("sender", SENDERS)
+async def test_prolog_epilog_and_lock_run_nothing_of_their_directory_and_environment(
+    tmp_path: Path, sender: str
+) -> None:
+    machine = Machine(tmp_path, "dash", sender)
+    hit = machine.turn_hostile()
+    async with hook_server(GO) as server:
+        runs = [await machine.gate(server.url), await machine.lock(server.url)]
+        runs.append(await machine.epilog(server.url))
+        assert [(run.code, run.errors) for run in runs[:2]] == [(0, "")] * 2
+        assert len(server.asked) >= 3
+    assert not hit.exists()
 
 
 async def test_the_placeholder_writes_extra_before_its_call_P24(machine: Machine) -> None:

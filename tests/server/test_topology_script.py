@@ -127,6 +127,19 @@ def blocky(tmp_path: Path) -> Controller:
     return made
 
 
+@pytest.mark.parametrize("sender", SENDERS)
+async def test_the_topology_script_runs_nothing_of_its_directory_and_environment(
+    tmp_path: Path, sender: str
+) -> None:
+    machine = Machine(tmp_path, "dash", sender)
+    hit = machine.turn_hostile()
+    controller = Controller(machine)
+    async with hook_server(write(TREE), NOTHING) as server:
+        run = await controller.once(server)
+    assert (run.code, run.errors.count("written, and read")) == (0, 1)
+    assert not hit.exists()
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("sender", SENDERS)
 async def test_the_file_is_tried_moved_in_place_and_read_once_T6(

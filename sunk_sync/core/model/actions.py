@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from sunk_sync.core.model.condition import Condition
+from sunk_sync.core.model.condition import Condition, WaitReason
 from sunk_sync.core.model.event_kinds import EventKind
 from sunk_sync.core.model.facts import Kind, Reference, Source
 from sunk_sync.core.model.job_description import JobDescription
@@ -271,7 +271,7 @@ class SetScheduled(Struct, frozen=True, gc=False):
     """Set condition PodScheduled=False on a waiting Pod (P1, P2, P10, P26)."""
 
     reference: Reference
-    reason: str
+    reason: WaitReason
     message: str
 
 

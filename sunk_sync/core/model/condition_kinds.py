@@ -108,10 +108,21 @@ CONDITIONS: Final = (
             Meaning(
                 "False",
                 "Unschedulable",
-                "why the Pod waits; the API server sets the condition True at the binding",
+                "no node is free or large enough: the only reason for which autoscalers add Nodes;"
+                " the API server sets the condition True at the binding",
             ),
+            Meaning("False", "SlurmJobPending", "its job waits for something else than nodes"),
+            Meaning("False", "SlurmJobAllocated", "its job has its nodes, and is not bound yet"),
+            Meaning("False", "GangIncomplete", "Pods of its gang are missing"),
+            Meaning("False", "GangFull", "its gang has its Pods already"),
+            Meaning("False", "InvalidPod", "the manifest has errors"),
+            Meaning("False", "SlurmRefused", "Slurm refused the job, and more nodes are no cure"),
+            Meaning("False", "SlurmUnreachable", "Slurm has not answered the submission yet"),
+            Meaning("False", "SlurmJobEndedEarly", "Slurm ended the job before the binding"),
             Meaning("False", "SlurmJobCancelled", "somebody cancelled the job in Slurm"),
             Meaning("False", "JobUnproven", "a live job may be that of the Pod; nothing proves it"),
+            Meaning("False", "VolumeNotReady", "a claim or volume of the Pod cannot be used yet"),
+            Meaning("False", "NotReadYet", "what decides about the job has not been read yet"),
         ),
     ),
     ConditionKind(

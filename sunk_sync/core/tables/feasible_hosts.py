@@ -61,6 +61,8 @@ class FeasibleHosts:
     ) -> None:
         self._locks = locks
         """Pods get the toleration of the lock before they are bound (L1)."""
+        self.version = 0
+        """Changes of hosts so far, without those of other Pods on them."""
         self._overhead = overhead
         """Overhead on each Node, as configured (P28)."""
         self._slurm_nodes = slurm_nodes

@@ -9,8 +9,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from sunk_sync.core.translate.slurm_errors import meaning
-from sunk_sync.core.translate.slurm_reasons import REASONS, Whose, limit
+from sunk_sync.core.translate.slurm_errors import FOR_NODES, meaning
+from sunk_sync.core.translate.slurm_reasons import REASONS, Whose, limit, more_nodes_help
 
 TEXT_LENGTH_MAX: Final = 300
 """Characters of a text or an advice."""
@@ -45,6 +45,8 @@ class Words(Struct, frozen=True, gc=False):
     text: str
     advice: str
     whose: Whose
+    nodes_help: bool = False
+    """The job may start once Slurm has more nodes."""
 
     def __str__(self) -> str:
         return f"{self.text}; {self.advice}"
@@ -59,11 +61,13 @@ def in_words(reason: str) -> Words:
     """
     spelled = _line(reason).strip("() ")
     name = spelled.partition(",")[0] or "None"
+    helps = more_nodes_help(name)
     row = REASONS.get(name) or limit(name)
     if row is None:
-        return Words(_bounded(f"Slurm gives the reason {spelled}"), _UNKNOWN, "operator")
+        text = _bounded(f"Slurm gives the reason {spelled}")
+        return Words(text, _UNKNOWN, "operator", nodes_help=helps)
     whose, text, advice = row
-    return Words(_bounded(f"{text} ({spelled or name})"), advice, whose)
+    return Words(_bounded(f"{text} ({spelled or name})"), advice, whose, nodes_help=helps)
 
 
 def error_in_words(number: int, text: str) -> Words:
@@ -80,7 +84,8 @@ def error_in_words(number: int, text: str) -> Words:
     spelled = _bounded(f"{_REFUSALS[whose]}: {said}", TEXT_LENGTH_MAX - 15)
     if number and f"({number})" not in spelled:
         spelled += f" ({number})"
-    return Words(spelled, f"{row[1]}; {row[2]}" if row else _UNKNOWN, whose)
+    advice = f"{row[1]}; {row[2]}" if row else _UNKNOWN
+    return Words(spelled, advice, whose, nodes_help=number in FOR_NODES)
 
 
 def waiting_message(reason: str, job_id: str, *, ahead: int, age_s: float) -> str:

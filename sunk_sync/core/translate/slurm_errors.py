@@ -195,6 +195,12 @@ RANGES: Final[Mapping[range, Row]] = {
 """For numbers without a row; the first range that contains the number counts."""
 
 
+FOR_NODES: Final = frozenset(
+    {2005, 2014, 2015, 2016, 2029, 2035, 2068, 2069, 2133, *range(7200, 7400)}
+)
+"""Slurm may accept the job once it has more nodes. 2029, 2133: none has the features yet."""
+
+
 def meaning(number: int) -> Row | None:
     """Return the row of this number or of its range; None: the number is unknown."""
     if number in ERRORS:

@@ -177,6 +177,19 @@ _OVER: Final[Mapping[str, Row]] = {
 REASONS: Final[Mapping[str, Row]] = {**_WAITS, **_ASKED_WRONG, **_STOPPED, **_OVER}
 """Every reason except accounting limits."""
 
+_FOR_NODES: Final = frozenset({
+    "", "None", "Resources", "Priority", "Constraints", "NodeDown", "Node_Down", "ReqNodeNotAvail",
+    "Nodes_required_for_job_are_DOWN", "Partition_Config", "PartitionConfig", "PartitionNodeLimit",
+    "BadConstraints",
+})  # fmt: skip
+"""BadConstraints: no node has the features yet. Two versions of Slurm spell some in two ways."""
+
+
+def more_nodes_help(reason: str) -> bool:
+    """Return whether a job that waits for this reason may start once Slurm has more nodes."""
+    return reason.partition(",")[0] in _FOR_NODES
+
+
 _WHAT: Final[Mapping[str, str]] = {
     "BB": "burst buffer space",
     "Billing": "billing units",

@@ -19,7 +19,7 @@ from sunk_sync.core.translate.job_states import (
     may_have_begun,
     never_began,
 )
-from sunk_sync.core.translate.slurm_errors import meaning
+from sunk_sync.core.translate.slurm_errors import FOR_NODES, meaning
 from sunk_sync.core.views.parts import GivenUp, Placement, SubmissionHistory
 from sunk_sync.core.views.workload import (
     AbsentPods,
@@ -40,6 +40,8 @@ REFUSED_AGAIN_S = 300.0
 """How long sunk-sync waits after Slurm refused a job, unless the Pods change (P10)."""
 REFUSED_FIRST_S = 10.0
 """Its first pause where the Pods need not change; doubled each time, up to REFUSED_AGAIN_S."""
+HOSTS_CAME_S = 60.0
+"""Its longest pause where more nodes help, once some host has changed since."""
 
 
 OUT_OF_TURN = "waits its turn: Pods that may not run side by side are placed one after another"
@@ -196,14 +198,19 @@ def refusal_ends_s(submission: Submission, request: JobRequest) -> float | None:
     refused = submission.refused
     if refused is None or refused.kind not in QUEUED or refused.digest != request.digest:
         return None
-    return submission.refused_s + _refused_pause_s(refused, submission.refusals)
+    return submission.refused_s + _refused_pause_s(refused, submission)
 
 
-def _refused_pause_s(refused: SubmitRefused, times: int) -> float:
-    row = meaning(refused.number or 0)
-    if not refused.number or (row is not None and row[0] == "user"):
+def _refused_pause_s(refused: SubmitRefused, submission: Submission) -> float:
+    number = refused.number or 0
+    row = meaning(number)
+    if number in FOR_NODES and submission.hosts_changed:
+        longest_s = HOSTS_CAME_S
+    elif number in FOR_NODES or (number and (row is None or row[0] != "user")):
+        longest_s = REFUSED_AGAIN_S
+    else:
         return REFUSED_AGAIN_S
-    return doubled_s(REFUSED_FIRST_S, doublings=times - 1, longest_s=REFUSED_AGAIN_S)
+    return doubled_s(REFUSED_FIRST_S, doublings=submission.refusals - 1, longest_s=longest_s)
 
 
 def is_known_gone(absent: AbsentPods, named_pod: str) -> bool:

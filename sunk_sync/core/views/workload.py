@@ -163,6 +163,8 @@ class Submission(Struct, frozen=True, gc=False):
     refused_s: float = 0.0
     refusals: int = 0
     """In a row, of one description."""
+    hosts_changed: bool = False
+    """Some host came, went or changed since the refusal."""
     jobs_listed_s: float = 0.0
     """Start of the latest complete listing of jobs; 0: none since the attempt."""
 

@@ -237,10 +237,11 @@ class WorkloadEdges:
         memory, index = self._memory, self._index
         match word:
             case Attempt():
-                forgotten = memory.note_attempt(word, now=now)
+                forgotten = memory.unanswered.note_attempt(word, now=now)
                 return self._sent_without_job(word.workload, now=now) | self._forgotten(forgotten)
             case SubmitRefused():
-                forgotten = memory.note_refusal(word, now=now)
+                version = self._feasible_hosts.version
+                forgotten = memory.unanswered.note_refusal(word, hosts=version, now=now)
                 if word.kind == "update":
                     return self._keys_of_id(word.workload) | self._forgotten(forgotten)
                 return self._sent_without_job(word.workload, now=now) | self._forgotten(forgotten)
@@ -274,7 +275,7 @@ class WorkloadEdges:
         """Return the workload of this id: its key, or the gang that has the id."""
         keys = [] if workload in self._index.pods else self._gangs_called(workload)
         keys += [workload] if self._index.knows(workload) else []
-        self._memory.gang_ids.update({key: (workload,) for key in keys if key != workload})
+        self._memory.unanswered.note_gangs(keys, workload)
         return set(map(workload_key, keys)) | self._review(keys) | self._placed_again(keys)
 
     def _sent_without_job(self, workload: str, *, now: float) -> set[Key]:
@@ -284,8 +285,7 @@ class WorkloadEdges:
 
     def _forgotten(self, ids: Sequence[str]) -> set[Key]:
         """Return workloads with these ids, of which older facts were forgotten."""
-        gangs = [key for key, known in self._memory.gang_ids.items() if {*known} & {*ids}]
-        keys = [*filter(self._index.knows, ids), *gangs]
+        keys = [*filter(self._index.knows, ids), *self._memory.unanswered.gangs_of(ids)]
         return set(map(workload_key, keys)) | self._review(keys) | self._placed_again(keys)
 
     def _gangs_called(self, workload: str) -> list[str]:
@@ -329,6 +329,7 @@ class WorkloadEdges:
     def hosts_changed(self) -> set[Key]:
         """Nodes changed: return the workloads that follow it at once."""
         self._neighbours.rebuild()
+        self._feasible_hosts.version += 1
         arriving = self._neighbours.arriving()  # a label of any Node can move a domain (P8)
         return self._feasible_hosts_changed() | set(map(workload_key, arriving))
 
@@ -427,7 +428,7 @@ class WorkloadEdges:
             self._lists.unsettled.pop(key, None)
             if bound or not pods:
                 self._lists.following.pop(key, None)
-            if not live and (bound or (pods and self._memory.attempts_of(key))):
+            if not live and (bound or (pods and self._memory.unanswered.attempts_of(key))):
                 self._lists.unsettled[key] = float("-inf")
             if live or not bound:
                 self._memory.missing_s.pop(key, None)

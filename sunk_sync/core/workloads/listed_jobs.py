@@ -45,7 +45,8 @@ class ListedJobs:
         if missing_s is None and self._memory.bound_since_s(key) is not None:
             return listed_s
         times = [
-            one.sent_s + self._all.configuration.settle_s for one in self._memory.attempts_of(key)
+            one.sent_s + self._all.configuration.settle_s
+            for one in self._memory.unanswered.attempts_of(key)
         ]
         if missing_s is not None:
             times += [missing_s + LOST_AFTER_S, missing_s + LOST_AFTER_S + READOPT_S]

@@ -4,24 +4,20 @@ A restart loses them. Their number is bounded by the Pods and jobs, or by KEPT_S
 """
 
 from collections.abc import Collection, Iterable
-from typing import TypeVar
 
 from msgspec.structs import replace
 
 from sunk_sync.core.model.calls import JobNotice
 from sunk_sync.core.model.claims import Claim, Claims
 from sunk_sync.core.model.facts import (
-    Attempt,
     BindRefused,
     BindTried,
     GetResult,
     Job,
     Pod,
-    SubmitRefused,
 )
 from sunk_sync.core.model.gang_size import GangSize
 from sunk_sync.core.model.keys import gang_key, uids_of, workload_key_of
-from sunk_sync.core.model.placeholder import QUEUED
 from sunk_sync.core.model.pod_spec import Gang
 from sunk_sync.core.model.timing import BINDING_S
 from sunk_sync.core.translate.job_states import (
@@ -36,18 +32,13 @@ from sunk_sync.core.views.parts import Tried
 from sunk_sync.core.workloads.index import WorkloadIndex
 from sunk_sync.core.workloads.members import GangFacts
 from sunk_sync.core.workloads.submissions import SubmissionLog
-
-KEPT_S = 600.0
-"""Seconds to keep attempts and refusals; another job follows a refusal within 300 s (P10)."""
+from sunk_sync.core.workloads.unanswered import Unanswered
 
 
 class WorkloadMemory:
     def __init__(self, index: WorkloadIndex) -> None:
         self.index = index
-        self.attempts: dict[str, tuple[Attempt, float]] = {}
-        """Workload id → the last attempt without an answer, and when sunk-sync learned of it."""
-        self.refusals: dict[str, tuple[SubmitRefused, float, int]] = {}
-        """Workload id → Slurm's last refusal, when, and the how many-th in a row it is."""
+        self.unanswered = Unanswered()
         self.bind_refusals: dict[str, BindRefused] = {}  # by UID
         self.binds_tried: dict[str, Tried] = {}  # by UID, until the Pod is read: settle_binds
         self.sizes: dict[str, GangSize] = {}  # by key of the gang
@@ -55,8 +46,6 @@ class WorkloadMemory:
         """Key of a gang → when a Pod of it last came or went."""
         self.finished: dict[str, Pod] = {}
         """By UID: bound members of gangs that ended by themselves, not by a deletion (G8)."""
-        self.gang_ids: dict[str, tuple[str, ...]] = {}
-        """Key of a gang → ids of submissions without an answer."""
         self.gone: dict[str, None] = {}
         """UIDs that a watch reported as deleted, while a job names them."""
         self.get_results: dict[str, GetResult] = {}  # by UID that some job names
@@ -134,7 +123,7 @@ class WorkloadMemory:
             self.missing_s.pop(key, None)
             self.sizes.pop(key, None)
             self.pods_changed_s.pop(key, None)
-            self.gang_ids.pop(key, None)
+            self.unanswered.gang_ids.pop(key, None)
 
     def bound_since_s(self, key: str) -> float | None:
         """Return since when all bound Pods of a workload are seen bound; None: none is bound."""
@@ -160,35 +149,6 @@ class WorkloadMemory:
         """All Pods are listed: forget ends of missing Pods."""
         for uid in [one for one in self.ends if one not in self.index.key_of_uid]:
             del self.ends[uid]
-
-    def note_attempt(self, attempt: Attempt, *, now: float) -> list[str]:
-        """A submission got no answer; return workloads whose older attempts are forgotten."""
-        return _note(self.attempts, attempt.workload, (attempt, now), now=now)
-
-    def note_refusal(self, refusal: SubmitRefused, *, now: float) -> list[str]:
-        """Slurm refused a submission, so no attempt is open. Return as `note_attempt` does."""
-        before = self.refusals.get(refusal.workload)
-        times = before[2] + 1 if before is not None and _is_repeated(before[0], refusal) else 1
-        forgotten = _note(self.refusals, refusal.workload, (refusal, now, times), now=now)
-        if refusal.kind != "update":
-            self.attempts.pop(refusal.workload, None)
-        return forgotten
-
-    def forget_refusals(self, keys: Iterable[str]) -> None:
-        """Slurm may take jobs of these workloads now."""
-        for key in keys:
-            for one in (key, *self.gang_ids.get(key, ())):
-                self.refusals.pop(one, None)
-
-    def is_refused(self, key: str) -> bool:
-        """Return whether Slurm refused a job of this workload, not only an immediate one."""
-        ids = (key, *self.gang_ids.get(key, ()))
-        return any(self.refusals[one][0].kind in QUEUED for one in ids if one in self.refusals)
-
-    def attempts_of(self, key: str) -> list[Attempt]:
-        """Return the submissions of a workload without an answer (F2)."""
-        ids = (key, *self.gang_ids.get(key, ()))
-        return [self.attempts[one][0] for one in ids if one in self.attempts]
 
     def note_binding(self, word: BindRefused | BindTried) -> Tried:
         """Note a binding that was refused, or one without an answer; return what may be bound.
@@ -391,21 +351,3 @@ def _counts(end: Job, pod: Pod) -> bool:
     if pod.node_name:
         return bool(end.slurm_nodes) and pod.job_id == end.job_id
     return was_cancelled(end) and cancelled_id(pod) != end.job_id
-
-
-def _is_repeated(before: SubmitRefused, refusal: SubmitRefused) -> bool:
-    return (before.kind, before.digest) == (refusal.kind, refusal.digest)
-
-
-Noted = TypeVar("Noted", tuple[Attempt, float], tuple[SubmitRefused, float, int])
-
-
-def _note(memory: dict[str, Noted], workload: str, one: Noted, *, now: float) -> list[str]:
-    """Put the newest last; return the workloads of entries older than KEPT_S, which it removes."""
-    memory.pop(workload, None)
-    memory[workload] = one
-    forgotten = []
-    while (oldest := next(iter(memory.values())))[1] < now - KEPT_S:
-        forgotten.append(oldest[0].workload)
-        del memory[oldest[0].workload]
-    return forgotten

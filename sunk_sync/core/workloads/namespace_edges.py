@@ -15,7 +15,7 @@ class NamespaceEdges:
     def policy_changed(self, policy: UserPolicy) -> set[Key]:
         """Other rules apply: check every request again, also one that Slurm refused (P5)."""
         self._all.apply_rules(policy)
-        self._memory.refusals.clear()
+        self._memory.unanswered.refusals.clear()
         self._neighbours.rebuild()
         return self._every_workload()
 
@@ -38,7 +38,7 @@ class NamespaceEdges:
             return set()
         pods = self._index.pods.items()
         keys = [key for key, of in pods if any(pod.namespace == row.name for pod in of.values())]
-        self._memory.forget_refusals(keys)
+        self._memory.unanswered.forget_refusals(keys)
         return set(map(workload_key, self._neighbours.refresh_each(keys).union(keys)))
 
     def _every_workload(self) -> set[Key]:

@@ -109,7 +109,7 @@ class Places:
         """Whether a submission without an answer may still become a job (F2)."""
         if any(is_live(self._jobs.entries[one].row) for one in self._index.job_ids(key)):
             return False
-        attempts = self._memory.attempts_of(key)
+        attempts = self._memory.unanswered.attempts_of(key)
         return any(self._jobs.agreed_s < one.sent_s + self._settle_s for one in attempts)
 
     def _number(self, uid: str) -> int:
@@ -124,7 +124,7 @@ class Places:
         given_up = history is not None and (
             history.given_up > 1 or any(one.full for one in history.hosts)
         )
-        refused = self._memory.is_refused(key) or bool(pod.cancelled)
+        refused = self._memory.unanswered.is_refused(key) or bool(pod.cancelled)
         return given_up or refused or pod.gang is not None
 
     def _kind(self, pod: Pod) -> Kind:

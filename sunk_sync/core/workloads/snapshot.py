@@ -44,7 +44,6 @@ from sunk_sync.core.views.workload import (
     NO_ENDED_JOBS,
     NO_LOCATIONS,
     NO_REQUEST,
-    NO_SUBMISSION,
     NO_VOLUMES,
     AbsentPods,
     Binding,
@@ -237,17 +236,10 @@ class WorkloadSnapshots:
         return stuck_pods(ending, nodes=self._hosts.nodes, asked=self._residents.nodes_asked)
 
     def _submission(self, key: str, workload: str) -> Submission:
-        attempt = self._memory.attempts.get(workload)
-        refused = self._memory.refusals.get(workload)
-        if attempt is None and refused is None:
-            return NO_SUBMISSION
-        return Submission(
-            attempt=attempt[0] if attempt is not None else None,
-            refused=refused[0] if refused is not None else None,
-            refused_s=refused[1] if refused is not None else 0.0,
-            refusals=refused[2] if refused is not None else 0,
-            jobs_listed_s=self._jobs.agreed_s if key in self._lists.unsettled else 0.0,
-        )
+        unanswered = self._memory.unanswered
+        listed_s = self._jobs.agreed_s if key in self._lists.unsettled else 0.0
+        hosts = self._feasible_hosts.version
+        return unanswered.submission(workload, jobs_listed_s=listed_s, hosts=hosts)
 
     def _calls_of(self, job_ids: Sequence[str], job: Job | None) -> Calls:
         stops = self._calls.stops_of(job_ids)

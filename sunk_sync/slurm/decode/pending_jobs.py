@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from sunk_sync.core.model.pending_jobs import Demand, PendingJobs, Waiting
+from sunk_sync.core.translate.slurm_reasons import more_nodes_help
 from sunk_sync.slurm.api.answers import (
     UNREADABLE,
     SlurmError,
@@ -21,12 +22,6 @@ KINDS_MAX = 200
 OTHER = "other"
 """Features and GRES of the jobs beyond that."""
 NOTHING = Waiting(0, 0)
-_FOR_NODES = frozenset({
-    "", "None", "Resources", "Priority", "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved",
-    "NodeDown", "Node_Down", "ReqNodeNotAvail", "Partition_Config", "PartitionConfig",
-    "PartitionNodeLimit", "Front_End_Down", "BadConstraints",
-})  # fmt: skip
-"""Reasons that more nodes can cure. BadConstraints: no node has the features yet."""
 
 
 _ASKED = re.compile(r"gres[/:]([^:=,]+(?::(?!\d+(?:,|$))[^:=,]+)?)").findall
@@ -78,12 +73,11 @@ def read_partitions(body: bytes) -> Sequence[str] | SlurmError:
 
 
 def _demand(job: JobRecord, partition: str) -> Demand:
-    reason = job.state_reason or ""
     return Demand(
         label(partition),
         label(job.features or ""),
         label(",".join(sorted(_gres_of(job)))),
-        waits_for_nodes=reason in _FOR_NODES or reason.startswith("ReqNodeNotAvail"),
+        waits_for_nodes=more_nodes_help(job.state_reason or ""),
     )
 
 

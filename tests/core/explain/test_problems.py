@@ -64,7 +64,7 @@ def test_a_waiting_pod_names_the_reason_of_its_condition(
 
 def test_a_pod_with_mistakes_leads_to_the_entry_of_its_event_once_the_condition_is_shown() -> None:
     core = Core(*room(), pod(settings=(("timeout", "soon"),)))
-    assert found(core, "pod", "p1") == ("Unschedulable",)
+    assert found(core, "pod", "p1") == ("InvalidPod",)
 
 
 def test_a_source_that_cannot_be_read_is_a_problem_of_each_object() -> None:

@@ -20,7 +20,7 @@ from sunk_sync.core.model.facts import (
 from sunk_sync.core.model.keys import CLUSTER, host_key, workload_key
 from sunk_sync.core.model.names import MANAGER_MIRROR
 from sunk_sync.core.model.restraint import Holding
-from sunk_sync.core.workloads.memory import KEPT_S
+from sunk_sync.core.workloads.unanswered import KEPT_S
 from tests.core.checks import check_oracle
 from tests.kit.build import (
     POD,
@@ -203,7 +203,7 @@ def test_a_call_about_an_unknown_job_marks_no_workload_L6() -> None:
 
 def test_an_old_submission_without_an_answer_is_forgotten_with_the_next_one_F2() -> None:
     core = Core(*room(), pod())
-    attempts = core.graph.workloads.memory.attempts
+    attempts = core.graph.workloads.memory.unanswered.attempts
     core.see(Attempt("old", core.now))
     core.wait(KEPT_S)
     core.see(Attempt("next", core.now))

@@ -83,7 +83,7 @@ def test_an_end_by_slurm_is_said_and_another_job_follows_P17(
     core.wait(2)
     (shown,) = core.workload_wants(POD, SetScheduled)
     assert shown.message == f"{says}; another job follows"
-    assert shown.reason == "Unschedulable"
+    assert shown.reason == "SlurmJobEndedEarly"
     assert not core.workload_wants(POD, SetMetadata)
     assert not core.submission(POD)
     core.wait(4)

@@ -6,13 +6,14 @@ import pytest
 from msgspec.structs import replace
 
 from sunk_sync.core.model.actions import SetMetadata
-from sunk_sync.core.model.facts import Attempt, Confirmed, Job, Lost, Pod, SubmitRefused
+from sunk_sync.core.model.facts import Attempt, Confirmed, Job, Lost, Pod, Row, SubmitRefused, Taken
 from sunk_sync.core.model.job_identity import job_name
 from sunk_sync.core.model.names import CANCELLED
 from sunk_sync.core.model.placeholder import PlaceholderKind
 from sunk_sync.core.model.pod_spec import Gang, PodSpec
 from tests.kit.build import (
     BOUND,
+    OFFER,
     POD,
     SMALL,
     WORKLOAD,
@@ -30,6 +31,8 @@ from tests.kit.build import (
 )
 
 ELSEWHERE = PodSpec(requests=SMALL.requests, grace_s=5, node_selector=(("zone", "x"),))
+
+LABELLED = node("kn1", offer=replace(OFFER, labels=(("zone", "x"),)))
 
 
 def ended(of: Pod, state: str, **fields: Any) -> Job:
@@ -94,7 +97,7 @@ def test_a_refused_job_is_submitted_again_after_five_minutes_P10(
     assert core.submission(POD) is not None
 
 
-@pytest.mark.parametrize("number", [-1, 11, 7777, 2007, 7405])
+@pytest.mark.parametrize("number", [-1, 11, 7777, 2007, 7405, 2014])
 def test_a_refusal_that_no_edit_cures_is_tried_again_ever_more_rarely_P10(number: int) -> None:
     core = two_hosts(POD)
     digest = core.submission(POD).identity.digest
@@ -104,6 +107,45 @@ def test_a_refusal_that_no_edit_cures_is_tried_again_ever_more_rarely_P10(number
         assert core.submission(POD) is None
         core.wait(1)
         assert core.submission(POD) is not None
+
+
+@pytest.mark.parametrize(("number", "after_s"), [(2014, 60), (2029, 60), (2045, 300), (-1, 300)])
+@pytest.mark.parametrize("change", [room("n3"), [LABELLED]], ids=["another host", "a label"])
+def test_a_refusal_that_more_nodes_cure_is_tried_within_a_minute_once_a_host_changed_P10_P33(
+    change: list[Row], number: int, after_s: int
+) -> None:
+    """An autoscaler added a Node for the Pod, which waits in pauses of five minutes by then."""
+    core = two_hosts(POD)
+    digest = core.submission(POD).identity.digest
+    for _ in range(7):
+        core.see(SubmitRefused(WORKLOAD, number, "no", "script", digest))
+        core.wait(300)
+    core.see(SubmitRefused(WORKLOAD, number, "no", "script", digest))
+    core.see(*change)
+    core.wait(after_s - 1)
+    assert core.submission(POD) is None
+    core.wait(1)
+    assert core.submission(POD) is not None
+
+
+def test_hosts_that_come_and_go_shorten_no_first_pause_P10() -> None:
+    core = two_hosts(POD)
+    core.see(SubmitRefused(WORKLOAD, 2014, "no", "script", core.submission(POD).identity.digest))
+    core.see(*room("n3"))
+    core.wait(9)
+    assert core.submission(POD) is None
+
+
+def test_pods_of_others_on_a_host_shorten_no_pause_P10_P28() -> None:
+    """They come and go all the time, and Slurm knows nothing of them."""
+    core = two_hosts(POD, watch_all_pods=True)
+    digest = core.submission(POD).identity.digest
+    for _ in range(8):
+        core.see(SubmitRefused(WORKLOAD, 2014, "no", "script", digest))
+        core.wait(60)
+    core.see(Taken("kn1", (("cpu", 1000),)))
+    core.wait(200)
+    assert core.submission(POD) is None
 
 
 def test_the_pauses_of_another_request_begin_anew_P10() -> None:

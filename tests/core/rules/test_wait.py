@@ -136,7 +136,7 @@ def test_a_submission_without_an_answer_is_shown_until_there_is_one_F2() -> None
     core = two_hosts(POD)
     core.see(Attempt(WORKLOAD, core.now))
     core.wait(1)
-    assert said(core, POD) == [("Unschedulable", "Slurm has not answered the submission yet")]
+    assert said(core, POD) == [("SlurmUnreachable", "Slurm has not answered the submission yet")]
     core.see(SubmitRefused(WORKLOAD, 2000, "no", "allocation", ""))
     assert not said(core, POD)
 
@@ -149,7 +149,7 @@ def test_an_allocated_job_says_what_it_waits_for_P11() -> None:
     ):
         core = two_hosts(POD, *rows)
         core.wait(1)
-        assert said(core, POD) == [("Unschedulable", f"Slurm job 7 is allocated: {what}")]
+        assert said(core, POD) == [("SlurmJobAllocated", f"Slurm job 7 is allocated: {what}")]
 
 
 def test_a_binding_that_kubernetes_refuses_is_shown_P11() -> None:
@@ -157,7 +157,7 @@ def test_a_binding_that_kubernetes_refuses_is_shown_P11() -> None:
     core.see(BindRefused(POD.uid, "kn1", "pods is forbidden"))
     core.wait(1)
     text = "Kubernetes refuses to bind the Pod to kn1: pods is forbidden"
-    assert said(core, POD) == [("Unschedulable", f"Slurm job 7 is allocated: {text}")]
+    assert said(core, POD) == [("SlurmJobAllocated", f"Slurm job 7 is allocated: {text}")]
     core.see(replace(POD, node_name="kn1", job_id="7"))
     assert not said(core, POD)
 

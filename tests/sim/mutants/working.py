@@ -144,10 +144,20 @@ MUTANTS = (
         "job_submit.lua refused a job, which was submitted five times a minute for ever.",
     ),
     _mutant(
-        "the pauses after refusals do not grow", "core/workloads/memory.py",
-        "times = before[2] + 1 if before is not None and _is_repeated(before[0], refusal) else 1",
+        "the pauses after refusals do not grow", "core/workloads/unanswered.py",
+        "times = before.times + 1 if before and _is_repeated(before.said, refusal) else 1",
         "times = 1",
         "job_submit.lua refused a thousand jobs, and each was submitted six times a minute.",
+    ),
+    _mutant(
+        "hosts that come shorten no pause", "core/workloads/unanswered.py",
+        "hosts_changed=refusal.hosts != hosts", "hosts_changed=False",
+        "An autoscaler added the Node that a Pod needs, and the Pod waited five minutes beside it.",
+    ),
+    _mutant(
+        "a held job is unschedulable", "core/views/why_waiting.py",
+        'reason=UNSCHEDULABLE if helps else "SlurmJobPending"', "reason=UNSCHEDULABLE",
+        "Jobs over the limit of their account waited, and the autoscaler added Nodes all night.",
     ),
     _mutant(
         "a script that may still end by a signal is passed over", "core/rules/workload/submit.py",

@@ -3,8 +3,6 @@
 The only rule that writes PodScheduled, job-id and cancelled on workload Pods.
 """
 
-from typing import NamedTuple
-
 from sunk_sync.core.model.actions import (
     Action,
     RecordEvent,
@@ -12,17 +10,7 @@ from sunk_sync.core.model.actions import (
     SetScheduled,
 )
 from sunk_sync.core.model.config import Configuration
-from sunk_sync.core.model.event_kinds import (
-    EVENT_CANCELLED,
-    EVENT_ENDED_EARLY,
-    EVENT_INVALID,
-    EVENT_REFUSED,
-    EVENT_STATIC_CPU,
-    EVENT_TOO_LATE,
-    EVENT_UNPROVEN,
-    EVENT_UNSCHEDULABLE,
-    EventKind,
-)
+from sunk_sync.core.model.event_kinds import EVENT_STATIC_CPU, EVENT_TOO_LATE
 from sunk_sync.core.model.facts import Pod, reference_of
 from sunk_sync.core.model.names import (
     CANCELLED,
@@ -33,18 +21,8 @@ from sunk_sync.core.model.names import (
 from sunk_sync.core.model.verdict import QUIET, Ruling
 from sunk_sync.core.translate.job_spec import static_cpu_warning
 from sunk_sync.core.translate.job_states import is_running, is_waiting
-from sunk_sync.core.translate.pending import error_in_words, waiting_message
-from sunk_sync.core.views.conclusions import (
-    cancelled_id,
-    cancelled_job,
-    claims_in_words,
-    end_in_words,
-    host_waited_for,
-    mark_of,
-    refusal_ends_s,
-    was_cancelled,
-    why_beside,
-)
+from sunk_sync.core.views.conclusions import cancelled_id, mark_of, was_cancelled
+from sunk_sync.core.views.why_waiting import Notice, why_surplus, why_waiting
 from sunk_sync.core.views.workload import LiveJob, Workload
 
 SHOWN_AFTER_S = 1.0
@@ -52,16 +30,6 @@ SHOWN_AFTER_S = 1.0
 REASON_S = 3.0
 """Slurm may take this long to give the reason of a job. A message changes at most once a minute."""
 UNKNOWN_REASONS = ("", "None")
-UNSCHEDULABLE = "Unschedulable"
-UNPROVEN = "JobUnproven"
-
-
-class Notice(NamedTuple):
-    """Why a Pod waits, for its condition and its Event."""
-
-    message: str
-    event: EventKind
-    reason: str = UNSCHEDULABLE
 
 
 def wait(workload: Workload, configuration: Configuration, now: float) -> Ruling:
@@ -72,7 +40,7 @@ def wait(workload: Workload, configuration: Configuration, now: float) -> Ruling
         wants = (*_corrected(workload), *_late_edit(workload), *surplus)
         return Ruling(wants) if wants else QUIET
     warnings = _warnings(workload, pods)
-    notice = _notice(workload, configuration)
+    notice = why_waiting(workload, configuration)
     if notice is None:
         return Ruling((*warnings, *surplus)) if warnings or surplus else QUIET
     ripe_s = _ripe_s(workload)
@@ -100,76 +68,6 @@ def _ripe_s(workload: Workload) -> float:
     if live is not None and is_waiting(live.job) and live.job.reason in UNKNOWN_REASONS:
         return max(ripe_s, live.since_s + REASON_S)
     return ripe_s
-
-
-def _notice(workload: Workload, configuration: Configuration) -> Notice | None:
-    members, hosts = workload.members, workload.hosts
-    if [pod for pod in members.pods if pod.gated]:
-        return None
-    if workload.live is not None:
-        return _of_job(workload, workload.live)
-    if claims := claims_in_words(workload):
-        return Notice(claims, EVENT_UNPROVEN, UNPROVEN)
-    if workload.request.invalid:
-        return Notice(workload.request.invalid, EVENT_INVALID)
-    if workload.request.unread:
-        return Notice(workload.request.unread, EVENT_UNSCHEDULABLE)
-    if members.missing:
-        return Notice(members.missing, EVENT_UNSCHEDULABLE)
-    if workload.volumes.waits:
-        return Notice(workload.volumes.waits, EVENT_UNSCHEDULABLE)
-    if hosts.unfit:
-        return Notice(hosts.unfit, EVENT_UNSCHEDULABLE)
-    if waits := host_waited_for(workload):
-        return Notice(waits, EVENT_UNSCHEDULABLE)
-    return _of_slurm(workload, configuration)
-
-
-def _of_slurm(workload: Workload, configuration: Configuration) -> Notice | None:
-    submission = workload.submission
-    cancelled = cancelled_job(workload.members, workload.ended)
-    if cancelled and not configuration.resubmit_cancelled:
-        text = (
-            f"Slurm job {cancelled} was cancelled in Slurm; set annotation resubmit for a new one"
-        )
-        return Notice(text, EVENT_CANCELLED, EVENT_CANCELLED.reason)
-    refused = submission.refused
-    if refused is not None and refusal_ends_s(submission, workload.request) is not None:
-        return Notice(str(error_in_words(refused.number or 0, refused.text)), EVENT_REFUSED)
-    if submission.attempt is not None:
-        return Notice("Slurm has not answered the submission yet", EVENT_UNSCHEDULABLE)
-    if ended := end_in_words(workload.ended):
-        return Notice(f"{ended}; another job follows", EVENT_ENDED_EARLY)
-    if workload.history.given_up > 1:
-        text = "sunk-sync gave up its Slurm jobs on hosts that cannot take it; another job follows"
-        return Notice(text, EVENT_UNSCHEDULABLE)
-    return None
-
-
-def _of_job(workload: Workload, live: LiveJob) -> Notice | None:
-    job, calls, refused = live.job, workload.calls, workload.binding.refused
-    volumes = workload.volumes
-    if is_waiting(job):
-        message = waiting_message(job.reason, job.job_id, ahead=live.ahead, age_s=0.0)
-        return Notice(message, EVENT_UNSCHEDULABLE)
-    occupants = [pod for placement in live.placements for pod in placement.occupants]
-    if occupants:
-        text = f"waits for Pod {occupants[0]} to end"
-    elif calls.killed_s is not None or calls.stops:
-        text = "Slurm is ending its script"
-    elif not live.started:
-        text = "its script has not started yet"
-    elif volumes.waits:
-        text = volumes.waits
-    elif volumes.wanted:
-        first = volumes.wanted[0]
-        text = f'claim "{first.claim.name}" gets its volume on Node {first.node_name}'
-        text += f"; its provisioner says: {first.said}" if first.said else ""
-    elif refused:
-        text = f"Kubernetes refuses to bind the Pod to {refused[0].node_name}: {refused[0].why}"
-    else:
-        return None
-    return Notice(f"Slurm job {job.job_id} is allocated: {text}", EVENT_UNSCHEDULABLE)
 
 
 def _show(pod: Pod, notice: Notice) -> list[Action]:
@@ -243,7 +141,7 @@ def _surplus(workload: Workload) -> tuple[Action, ...]:
     members = workload.members
     if not members.surplus:
         return ()
-    notice = Notice(why_beside(workload), EVENT_UNSCHEDULABLE)
+    notice = why_surplus(workload)
     waiting = [
         pod for pod in members.surplus if not (pod.node_name or pod.ended or pod.terminating)
     ]
