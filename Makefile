@@ -16,14 +16,26 @@ help: ## show this list
 # A lock names every package that is needed: pip resolves nothing, so no later release matters.
 INSTALL = -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r
 
-$(RUNTIME): requirements.lock
+# Without PYTHON a .venv stays as it is. With another PYTHON than made it, it is built anew.
+WHICH := import sys; print(sys.base_prefix, sys.version)
+ifneq ($(origin PYTHON),file)
+ifneq ($(wildcard $(RUNTIME)),)
+ifneq ($(shell $(PYTHON) -c '$(WHICH)' 2>&1),$(shell $(BIN)/python -c '$(WHICH)' 2>&1))
+ANOTHER := another-python
+endif
+endif
+endif
+.PHONY: another-python
+another-python: ;
+
+$(RUNTIME): requirements.lock $(ANOTHER)
 	@$(PYTHON) -c '' 2>/dev/null || { echo "$(PYTHON) is no Python that runs. Set PYTHON=/path/to/python3.11."; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "sunk-sync needs Python 3.11 or later; $$($(PYTHON) --version) is on the path. Set PYTHON=/path/to/python3.11."; exit 2; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
-	  echo "python3 has no venv module: apt-get install python3-venv (Debian, Ubuntu)."; exit 2; }
-	@echo "installing the packages of requirements.lock into $(VENV)"
-	@$(PYTHON) -m venv $(VENV)
+	  echo "$(PYTHON) has no venv module: apt-get install python3-venv (Debian, Ubuntu)."; exit 2; }
+	@echo "installing the packages of requirements.lock into $(VENV) for $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python $(INSTALL) requirements.lock
 	@touch $@
 
@@ -89,7 +101,7 @@ docs: $(READY) ## build the site of the documentation into build/site
 	@# The variable hides a notice: this theme gets fixes until May 2027. Its successor reads mkdocs.yml too.
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --clean
 
-testbed: $(READY) ## build the real servers once (about 15 minutes) into the cache
+testbed: $(READY) ## build the real servers once (15 to 50 minutes) into the cache
 	nice $(BIN)/python -m tests.real build
 
 bench: $(READY) testbed ## measure speed and memory
@@ -105,4 +117,6 @@ image: $(RUNTIME) ## build the container image with podman or docker, and its bi
 	$(BIN)/python -m tools.image $(IMAGE_OPTIONS)
 
 clean: ## remove everything that make created here
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .coverage .import_linter_cache
+	rm -rf $(VENV) build dist *.egg-info .coverage .coverage.* .hypothesis
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,7 +1,8 @@
 """The command line: run, demo, explain, diff, status, doctor, convert-nodeset.
 
-Exit code 0: no problem. 1: problem found. 2: could not check, or bad usage. Costly modules are
-imported where they are used, so that --help and usage errors are fast.
+Exit code 0: no problem. 1: problem found. 2: could not check, or bad usage. 141: nobody reads the
+output any more. Costly modules are imported where they are used, so that --help and usage errors
+are fast.
 """
 
 import argparse
@@ -19,13 +20,15 @@ if TYPE_CHECKING:
 
 CANNOT = 2
 INTERRUPTED = 128 + 2
+BROKEN_PIPE = 128 + 13
+"""As a shell reports a program that SIGPIPE ended."""
 
 COMMANDS = {
     "run": "keep Slurm and Kubernetes in sync until stopped",
     "doctor": "check both sides and name each problem with its remedy; write nothing",
     "explain": "explain one object: both sides' facts, the decision, and what would change it",
     "diff": "list in what both sides differ from each other or from what sunk-sync wants",
-    "status": "show in ten lines whether sunk-sync works, and what waits",
+    "status": "show in a few lines whether sunk-sync works, and what waits",
     "pause": "let all replicas write nothing, from now, until a time or until resume",
     "resume": "end a pause",
     "convert-nodeset": "print NodeSets of Slinky or SUNK as NodeSets of sunk-sync",
@@ -52,7 +55,10 @@ FLAG_TEXTS = {
 DEMO_FLAGS = {"--once": True, "--seed": False}
 """Each flag, and whether it is a switch."""
 SEED_DIGITS_MAX = 18
-EPILOG = "Exit code: 0 no problem, 1 problem found, 2 could not check or bad usage."
+EPILOG = (
+    "Exit code: 0 no problem, 1 problem found, 2 could not check or bad usage. "
+    "Paths that begin with docs/ or deploy/ are in the repository of sunk-sync."
+)
 _NO_VALUE = "\0"
 
 
@@ -67,6 +73,17 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        try:
+            return _main(given)
+        finally:
+            sys.stdout.flush()  # a failure at exit would print an exception
+    except BrokenPipeError:
+        _leave_stdout()
+        return BROKEN_PIPE
+
+
+def _main(given: list[str]) -> int:
     command = next((word for word in given if word in COMMANDS), "")
     try:
         return _command(given, command)
@@ -75,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        return _stdout_is_gone()
+        raise
     except Exception:  # noqa: BLE001 (a bug must not exit with 1, "problem found")
         traceback.print_exc()
         return CANNOT
@@ -113,7 +130,14 @@ def _demo(parsed: argparse.Namespace, unknown: Sequence[str]) -> int:
         return _complain(mistakes, "demo")
     from sunk_sync.demo.show import Choice, run
 
-    return run(Choice(once=once == "true", seed=int(seed)))
+    choice = Choice(once=once == "true", seed=int(seed))
+    try:
+        return run(choice)
+    except BrokenPipeError:
+        if choice.once:
+            raise
+        _leave_stdout()
+        return 0  # it has no end of its own: its reader ends it, like Ctrl-C
 
 
 def _with_settings(parsed: argparse.Namespace, known: Container[str], mistakes: list[str]) -> int:
@@ -338,10 +362,9 @@ def _version() -> str:
     return f"sunk-sync {__version__}"
 
 
-def _stdout_is_gone() -> int:
-    """Send stdout to /dev/null, so that the last flush at exit does not fail."""
+def _leave_stdout() -> None:
+    """Send stdout to /dev/null: nobody reads it any more, and the flush at exit must not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return CANNOT
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import get_args
 
@@ -60,6 +61,7 @@ MORE_POSITIONAL = {
     "slurm/api/client.py::read_records": "(call, name of the list, callback)",
     "settings/sources.py::load": "(flags, environment, file): in order of precedence",
     "cli/doctor.py::examine_kubernetes": "(findings, settings, client)",
+    "core/translate/counted.py::counted": "(number, one, many): read as a sentence",
     "cli/findings.py::warn": "(topic, text, cure): the columns of a line",
     "cli/findings.py::fail": "(topic, text, cure): the columns of a line",
     "cli/findings.py::blind": "(topic, text, cure): the columns of a line",
@@ -274,6 +276,39 @@ def test_managers_and_event_reasons_have_different_values() -> None:
     managers = [value for name, value in vars(names).items() if name.startswith("MANAGER_")]
     for values in (managers, [event.reason for event in EVENTS]):
         assert len(values) == len(set(values))
+
+
+PLURALS = (
+    "Pods|Nodes|nodes|hosts|jobs|writes|rows|records|keys|CPUs|GPUs|times|fields|checks|drains"
+    "|weights|reasons|differences|objects|namespaces|findings"
+)
+PLURAL_BEHIND = re.compile(
+    rf" (?:of the |of |slurmd |Slurm |live |more |such |new )?(?:{PLURALS})\b(?!=)"
+)
+PLURAL_ALWAYS = {
+    "core/translate/node_fit.py": "`0/1 nodes are available`: the words of kube-scheduler",
+    "core/translate/topology_lines.py": "a comment in topology.conf",
+    "core/views/unregistered.py": "one time is `once`",
+}
+"""Files with a count and a plural, and why they need no `counted`."""
+
+
+def test_a_count_before_a_noun_is_made_by_counted() -> None:
+    found = [(short(path), text) for path in SOURCES for text in _counts(path)]
+    ours = [(file, text) for file, text in found if not file.startswith("embedded/")]
+    assert not [(file, text) for file, text in ours if file not in PLURAL_ALWAYS]
+    assert {file for file, _ in ours} == {*PLURAL_ALWAYS}, "no needless exception"
+
+
+def _counts(path: Path) -> Iterator[str]:
+    """Yield each f-string with a plural behind a value that is no constant."""
+    for node in ast.walk(tree(path)):
+        parts = node.values if isinstance(node, ast.JoinedStr) else []
+        for value, text in pairwise(parts):
+            match value, text:
+                case ast.FormattedValue(value=count), ast.Constant(value=str() as words):
+                    if PLURAL_BEHIND.match(words) and not ast.unparse(count).isupper():
+                        yield ast.unparse(node)
 
 
 CONSTANTS = r"/(?:home|root|work|Users)/"

@@ -15,6 +15,7 @@ from sunk_sync.cli.node_set_conversion import Conversion, Object
 from sunk_sync.cli.slinky_node_set import slinky_node_set
 from sunk_sync.cli.sunk_node_set import sunk_node_set
 from sunk_sync.core.model.names import PREFIX
+from sunk_sync.core.translate.counted import counted
 
 ALL, SOME, CANNOT_READ = 0, 1, 2
 FILE_BYTES_MAX = 1 << 22
@@ -44,7 +45,10 @@ def convert_nodeset(path: str, *, out: TextIO, errors: TextIO) -> int:
     left = sum(len(one.left) for one in conversions)
     if not left:
         return ALL
-    print(f"sunk-sync: {left} fields are not taken over: see the comments", file=errors)
+    print(
+        f"sunk-sync: {counted(left, 'field is', 'fields are')} not taken over: see the comments",
+        file=errors,
+    )
     return SOME
 
 

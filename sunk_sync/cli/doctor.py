@@ -22,6 +22,7 @@ from sunk_sync.cli.packing import packing_findings
 from sunk_sync.cli.permissions import ROLES, examine_permissions
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.facts import NEEDED, News, Tell
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.kube.api.answers import KubeError
 from sunk_sync.kube.api.backoff import Ambient
 from sunk_sync.kube.api.client import KubeClient, ResourceAttributes
@@ -295,7 +296,7 @@ async def list_slurm(client: SlurmClient, graph: Graph) -> list[Finding]:
     )
     failure = await poll.poll()
     if failure is None:
-        return [ok("slurm", f"{len(graph.slurm_nodes.entries)} Slurm nodes")]
+        return [ok("slurm", counted(len(graph.slurm_nodes.entries), "Slurm node"))]
     cure = _SLURM_CURES.get(failure.kind, "see the logs of slurmrestd and slurmctld")
     return [blind("slurm", f"Slurm nodes cannot be listed: {failure}", cure)]
 

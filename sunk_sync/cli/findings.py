@@ -7,6 +7,7 @@ from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
+from sunk_sync import __version__
 from sunk_sync.telemetry.logs import clean
 
 FINE, FOUND, CANNOT_LOOK = 0, 1, 2
@@ -52,11 +53,18 @@ def some_of(names: Sequence[str]) -> str:
     return f"{len(names)}: {', '.join(sorted(names)[:NAMES_SHOWN])}{more}"
 
 
+class _Console(Console):
+    """Leaves a closed pipe to the command line: rich would exit with 1, "problem found"."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 class Report:
     """Prints findings as they come and remembers the worst."""
 
     def __init__(self, file: TextIO) -> None:
-        self._console = Console(file=file, highlight=False, soft_wrap=True)
+        self._console = _Console(file=file, highlight=False, soft_wrap=True)
         self.findings: list[Finding] = []
 
     def tell(self, findings: Iterable[Finding]) -> None:
@@ -74,6 +82,10 @@ class Report:
         """Print the last line. Return 0: no problem, 1: problem found, 2: could not check."""
         levels = [finding.level for finding in self.findings]
         wrong, doubtful = levels.count("fail"), levels.count("warn")
+        if wrong or doubtful:
+            self._console.print(
+                f"docs/ and deploy/ are in the repository of sunk-sync {__version__}"
+            )
         self._console.print(f"{wrong} wrong, {doubtful} doubtful, {levels.count('ok')} fine")
         if any(finding.blind for finding in self.findings):
             return CANNOT_LOOK

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from sunk_sync.cli.findings import Finding, ok, some_of, warn
 from sunk_sync.core.model.job_identity import Identity, is_named
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.core.translate.job_states import LIVE
 from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.api.client import Slurm
@@ -48,7 +49,7 @@ def job_findings(
         cure = "nothing is lost; let prologs and people write into comment instead"
         yield warn(_TOPIC, f"admin_comment overwritten, {some_of(_names(overwritten))}", cure)
     if ours and not (silent or overwritten):
-        yield ok(_TOPIC, f"{len(ours)} live jobs of sunk-sync, all with their texts")
+        yield ok(_TOPIC, f"{counted(len(ours), 'live job')} of sunk-sync, all texts are there")
 
 
 def _names(jobs: Sequence[JobRecord]) -> Sequence[str]:

@@ -6,6 +6,7 @@ from sunk_sync.cli.findings import Finding, fail, ok, some_of, warn
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.names import SLURM_NODE
 from sunk_sync.core.model.node_mark import parse_mark
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.core.views.host import Host
 
 _TOPIC = "names"
@@ -35,7 +36,7 @@ def _selected(graph: Graph, selector: str, namespaces: Sequence[str]) -> Iterato
     count = len(graph.slurmd_pods.entries)
     where = f"{selector} in {', '.join(namespaces)}"
     if count:
-        yield ok("selector", f"{count} slurmd Pods match {where}")
+        yield ok("selector", f"{counted(count, 'slurmd Pod matches', 'slurmd Pods match')} {where}")
     else:
         yield warn(
             "selector",
@@ -50,7 +51,8 @@ def _matched(hosts: Sequence[Host]) -> Iterator[Finding]:
         yield warn(_TOPIC, "Slurm has no nodes", "start a slurmd, or make a NodeSet")
     elif matched:
         with_pod = sum(host.pod is not None for host in matched)
-        yield ok(_TOPIC, f"{len(matched)} Slurm nodes have their host, {with_pod} by a slurmd Pod")
+        nodes = counted(len(matched), "Slurm node has its", "Slurm nodes have their")
+        yield ok(_TOPIC, f"{nodes} host, {with_pod} by a slurmd Pod")
     else:
         yield fail(_TOPIC, "no Slurm node has a host in Kubernetes", _NAME_IT)
 

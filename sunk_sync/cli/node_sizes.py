@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from sunk_sync.cli.findings import Finding, ok, some_of, warn
 from sunk_sync.core.graph.graph import Graph
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.core.translate.gres import GPU, Pairs, gres_of
 from sunk_sync.core.views.host import Host
 from sunk_sync.slurm.api.answers import SlurmError
@@ -36,7 +37,8 @@ def size_findings(graph: Graph, sizes: Sequence[NodeSize] | SlurmError) -> Itera
             " NodeSet; fewer GPUs: look at the device plugin; fine where no Pods fill a node",
         )
     elif known:
-        yield ok(_TOPIC, f"{len(known)} Nodes have room for all that Slurm gives to jobs there")
+        nodes = counted(len(known), "Node has", "Nodes have")
+        yield ok(_TOPIC, f"{nodes} room for all that Slurm gives to jobs there")
 
 
 def _excess(size: NodeSize, host: Host, gres_map: Pairs) -> list[str]:
@@ -48,11 +50,15 @@ def _excess(size: NodeSize, host: Host, gres_map: Pairs) -> list[str]:
     gres = gres_of(left.items(), gres_map)[0].items()
     gpus = sum(count for name, count in gres if name.partition(":")[0] == GPU)
     pairs = (
-        ("CPUs", size.cpus, left.get("cpu", 0) / 1000),
+        ("CPU", size.cpus, left.get("cpu", 0) / 1000),
         ("MiB", size.memory_mib, left.get("memory", 0) // _MIB),
-        ("GPUs", size.gpus if gpus else 0, gpus),
+        ("GPU", size.gpus if gpus else 0, gpus),
     )
-    return [f"{given} {unit}, {rest:g} left" for unit, given, rest in pairs if given > rest]
+    return [
+        f"{counted(given, unit, unit if unit == 'MiB' else '')}, {rest:g} left"
+        for unit, given, rest in pairs
+        if given > rest
+    ]
 
 
 def _left(host: Host) -> dict[str, int]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from sunk_sync.cli.findings import Finding, ok
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.node_signs import first_sign
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.core.views.host import Host
 
 SHOWN = 8
@@ -24,7 +25,9 @@ def taint_findings(graph: Graph) -> Iterator[Finding]:
     if not unknown:
         return
     rest = len(unknown) - SHOWN
-    names = ", ".join(f"{name} ({count} Nodes)" for name, count in unknown.most_common(SHOWN))
+    names = ", ".join(
+        f"{name} ({counted(count, 'Node')})" for name, count in unknown.most_common(SHOWN)
+    )
     more = f" and {rest} more" if rest > 0 else ""
     yield ok("taints", f"{names}{more}: no Node is drained for these; --drain-taints names others")
 

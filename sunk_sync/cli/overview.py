@@ -8,6 +8,7 @@ from typing import Literal, TextIO, TypeVar
 import msgspec
 
 from sunk_sync.cli.service_client import CANNOT, CannotAskError, ask, connection
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.server.operators import DIFF, STATUS
 from sunk_sync.service.explanation_text import ago
 from sunk_sync.service.overview import Differences, Status
@@ -72,9 +73,12 @@ def _print(
 
 def _diff_lines(answer: Differences) -> Iterator[str]:
     kinds = Counter(one.kind for one in answer.differences)
-    counted = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    noun = "difference" if answer.total == 1 else "differences"
-    yield f"{answer.total} {noun}{f': {counted}' if counted else ''}"
+    of_each = ", ".join(
+        counted(count, kind, kind if kind == "held" else "")
+        for kind, count in sorted(kinds.items())
+    )
+    total = counted(answer.total, "difference")
+    yield f"{total}: {of_each}" if of_each else total
     for one in answer.differences:
         yield f"  {one.kind:<7}{ago(one.age_s):>8}  {one.about}: {one.what}"
     if answer.total > len(answer.differences):
@@ -95,7 +99,7 @@ def _status_lines(answer: Status) -> Iterator[str]:
     ):
         yield f"  {name}: {_counted(counts)}"
     took = [
-        f"{one.count} {kind} ({one.median_s:.3g} s, at most {one.most_s:.3g} s)"
+        f"{kind} {one.count} (median {one.median_s:.3g} s, at most {one.most_s:.3g} s)"
         for kind, one in answer.latencies.items()
     ]
     yield f"  last minute: {', '.join(took) or 'nothing'}"

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from sunk_sync.cli.findings import Finding, ok, some_of, warn
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.facts import SlurmNode
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.core.translate.packed_weight import OWN_MAX, own_weight, unpacked
 
 _TOPIC = "packing"
@@ -20,7 +21,7 @@ def packing_findings(graph: Graph) -> Iterator[Finding]:
         yield from _left_behind(others)
         return
     heavy = [row.name for row in ours if unpacked(row.weight) > OWN_MAX]
-    yield ok(_TOPIC, f"{len(ours) - len(heavy)} hosts are packed")
+    yield ok(_TOPIC, counted(len(ours) - len(heavy), "host is packed", "hosts are packed"))
     if heavy:
         yield warn(
             _TOPIC,

@@ -5,6 +5,7 @@ from typing import TypeVar
 import httpx
 import msgspec
 
+from sunk_sync.server.operators import Problem
 from sunk_sync.service.explanation import VERSION
 from sunk_sync.settings.types import Address
 
@@ -57,7 +58,15 @@ def ask(
         raise CannotAskError(f"{address} is no operators server of sunk-sync: {error}") from error
     if response.status_code == httpx.codes.NOT_FOUND:
         raise NotFoundError(f"{address} is no operators server of sunk-sync", response.content)
-    raise CannotAskError(f"{address} answered {response.status_code}: {response.text[:200]}")
+    raise CannotAskError(f"{address} answered {response.status_code}: {_why(response)[:200]}")
+
+
+def _why(response: httpx.Response) -> str:
+    """Return the reason that sunk-sync gives, or the text of whatever answered."""
+    try:
+        return msgspec.json.decode(response.content, type=Problem).why
+    except msgspec.DecodeError:
+        return response.text
 
 
 def _request(client: httpx.Client, url: str, order: object) -> httpx.Request:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from sunk_sync.core.model.actions import Action
 from sunk_sync.core.model.keys import CLUSTER, Key
 from sunk_sync.core.model.traits import Target
+from sunk_sync.core.translate.counted import counted
 
 BEHIND_S = 0.05
 """Seconds until a slot that waits for another is tried again."""
@@ -55,7 +56,7 @@ class Slot(Struct, gc=False, eq=False):
             return f"answered {now - self.sent_s:.0f} s ago{again}"
         if self.attempts:
             again_s = max(0.0, self.not_before_s - now)
-            return f"tried {self.attempts} times, again in {again_s:.1f} s"
+            return f"tried {counted(self.attempts, 'time')}, again in {again_s:.1f} s"
         return "waits for another write" if self.must_wait(now) else "about to be sent"
 
     def must_wait(self, now: float) -> bool:

@@ -22,6 +22,7 @@ from sunk_sync.core.model.node_set_actions import Condemn, CreatePod, RemakePod
 from sunk_sync.core.model.restraint import Holding
 from sunk_sync.core.model.verdict import DRY_RUN, Kept, Screened, Verdict
 from sunk_sync.core.tables.claims import pod_key
+from sunk_sync.core.translate.counted import counted
 
 NONE_HELD = Holding(0, 0.0)
 MINUTE_S = 60.0
@@ -232,7 +233,9 @@ class Policy:
         limit = end_limit(graph)
         if self.ends.admit(workload, limit=limit, listed_s=graph.nodes.agreed_s, now=now):
             return ""
-        return f"more than {limit} such ends a minute: held until the Nodes were read again"
+        return (
+            f"more than {counted(limit, 'such end')} a minute: held until the Nodes were read again"
+        )
 
     def holding(self) -> Holding:
         """Return how many drains and ends the breakers hold, as a fact for the graph."""
@@ -265,7 +268,7 @@ class Policy:
         if action.change == "own":
             why = f"its weight was set back more than {OWN_PER_MINUTE - 1} times in a minute"
         else:
-            why = f"more than {limit} new weights a minute"
+            why = f"more than {counted(limit, 'new weight')} a minute"
         return Kept(action, why, now + WEIGHT_AGAIN_S)
 
     def _break(self, graph: Graph, action: Drain, now: float) -> Kept | None:
@@ -274,7 +277,9 @@ class Policy:
         self._remakes.pop(action.slurm_node, None)
         if self.breaker.admit(action.slurm_node, limit=limit, listed_s=listed_s, now=now):
             return None
-        why = f"more than {limit} such drains a minute: held until a second listing agrees"
+        why = (
+            f"more than {counted(limit, 'such drain')} a minute: held until a second listing agrees"
+        )
         return Kept(action, why, self.breaker.again_s(now))
 
     def _break_end(self, graph: Graph, action: RemakePod, now: float) -> Kept | None:
@@ -285,7 +290,8 @@ class Policy:
             self._remakes.pop(of.name, None)
             return None
         self._remakes[of.name] = pod_key(of.namespace, of.name)
-        why = f"more than {limit} Pods a minute lost their records: held until a second listing"
+        pods = counted(limit, "Pod")
+        why = f"the records of more than {pods} a minute vanished: held until a second listing"
         return Kept(action, why, self.breaker.again_s(now))
 
     def _with_its_end(self, action: RecordEvent) -> Kept | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.demo.screens import Screen, screen_for
 from sunk_sync.demo.snapshot import snapshot_of
 from sunk_sync.demo.stage.slurmds import Slurmds
@@ -163,7 +164,7 @@ class Show:
         ]
 
     def _print_result(self, code: int) -> None:
-        totals = f"{self._history.writes} writes in {self._history.age_s:.1f} s"
+        totals = f"{counted(self._history.writes, 'write')} in {self._history.age_s:.1f} s"
         results = {
             PASSED: "every check passed" if self._choice.once else "ended",
             FAILED: "failed: " + "; ".join(self._history.failed),

@@ -7,6 +7,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.demo.snapshot import HostStatus, Row, Snapshot
 from sunk_sync.demo.story.history import Line, Sort
 
@@ -49,8 +50,9 @@ def render(snapshot: Snapshot, *, width: int, height: int) -> RenderableType:
 
 
 def _head(snapshot: Snapshot) -> Sequence[Text]:
-    failed = f" · {snapshot.failed} checks failed" if snapshot.failed else ""
-    totals = f"{snapshot.age_s:.0f} s · {snapshot.service} · {snapshot.writes} writes{failed}"
+    failed = f" · {counted(snapshot.failed, 'check')} failed" if snapshot.failed else ""
+    writes = counted(snapshot.writes, "write")
+    totals = f"{snapshot.age_s:.0f} s · {snapshot.service} · {writes}{failed}"
     shown = [line for line in snapshot.lines if line.sort in ("action", "passed", "failed")]
     check = shown[-1] if shown and shown[-1].sort != "action" else None
     return (

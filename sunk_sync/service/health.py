@@ -16,6 +16,7 @@ from sunk_sync.core.model.facts import (
 )
 from sunk_sync.core.reconciler import Reconciler
 from sunk_sync.core.rules.cluster.selector import selects_too_little
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.kube.read.selection import COLLECTIONS
 from sunk_sync.server.metrics_server import Check, heartbeat
 
@@ -87,8 +88,9 @@ class Health:
             rows = self.reconciler.graph.workloads.feasible_hosts.counted
         if table.live:
             age_s = self._clock() - table.agreed_s
-            return Check(name, "ok", f"{rows} rows, last proved whole {age_s:.0f} s ago")
-        return Check(name, "degraded", f"cannot be read: {table.why}; {rows} rows as last seen")
+            return Check(name, "ok", f"{counted(rows, 'row')}, last proved whole {age_s:.0f} s ago")
+        seen = f"{counted(rows, 'row')} as last seen"
+        return Check(name, "degraded", f"cannot be read: {table.why}; {seen}")
 
     def _paused(self) -> Check:
         assert self.reconciler is not None
@@ -139,4 +141,6 @@ class Health:
         if not failures:
             return Check("rules", "ok", "every key is served")
         named = ", ".join(key[1] or key[0] for key in list(failures)[:5])
-        return Check("rules", "degraded", f"{len(failures)} keys out of service: {named}")
+        return Check(
+            "rules", "degraded", f"{counted(len(failures), 'key')} out of service: {named}"
+        )

@@ -259,3 +259,31 @@ def test_a_closed_pipe_is_no_traceback() -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.stdout.startswith("usage: sunk-sync run")
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--help"], 141),
+        (["--version"], 141),
+        (["doctor"], 141),
+        (["demo", "--once"], 141),
+        (["demo"], 0),
+    ],
+)
+def test_a_reader_that_is_gone_ends_a_command_quietly_and_is_no_problem_found(
+    words: list[str], code: int
+) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    environment = {key: one for key, one in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        [sys.executable, "-m", "sunk_sync", *words],
+        env=environment,
+        stdout=write_end,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(write_end)
+    assert done.returncode == code
+    assert "Pipe" not in done.stderr

@@ -301,7 +301,7 @@ def test_taints_for_which_no_node_is_drained_are_named_S21() -> None:
     core = Core(node(signs=signs), slurmd_pod(), slurm_node())
     found = only(taint_findings(core.graph))
     assert found.level == "ok"
-    assert found.text.startswith("maintenance (1 Nodes): no Node is drained for these")
+    assert found.text.startswith("maintenance (1 Node): no Node is drained for these")
     core = Core(node(signs=signs[:1]), slurmd_pod(), slurm_node())
     assert not list(taint_findings(core.graph))
 
@@ -612,7 +612,7 @@ async def test_one_dead_address_of_two_is_found(servers: Servers, tmp_path: Path
     code, text = await examined(settings_for(servers.url, tmp_path, **{"slurm-api-base": both}))
     assert code == 1
     assert "http://127.0.0.1:1: unreachable" in text
-    assert "1 Slurm nodes have their host" in text
+    assert "1 Slurm node has its host" in text
 
 
 async def test_a_broken_kubeconfig_is_a_finding(servers: Servers, tmp_path: Path) -> None:

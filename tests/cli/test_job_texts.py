@@ -14,7 +14,7 @@ COMMAND = spell_identity(OURS)
 @pytest.mark.parametrize(
     ("comment", "command", "name", "said"),
     [
-        (COMMAND, COMMAND, name_of("u1"), ("ok", "1 live jobs of sunk-sync, all with")),
+        (COMMAND, COMMAND, name_of("u1"), ("ok", "1 live job of sunk-sync, all texts")),
         ("seen", COMMAND, name_of("u1"), ("warn", "admin_comment overwritten, 1: 1 k8s/ns/u1/")),
         ("seen", "", name_of("u1"), ("warn", "no text says whose they are, 1: 1 k8s/ns/u1/")),
         ("seen", "", "theirs", None),

@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
@@ -10,7 +11,7 @@ import pytest
 import respx
 
 from sunk_sync.cli.overview import diff, status
-from sunk_sync.core.explain.differences import Difference
+from sunk_sync.core.explain.differences import Difference, DifferenceKind
 from sunk_sync.server.metrics_server import Check
 from sunk_sync.service.overview import Differences, Status
 from sunk_sync.settings.types import Address
@@ -54,6 +55,26 @@ def test_differences_are_counted_by_kind_and_shown_with_their_ages(
 
 
 @pytest.mark.parametrize(
+    ("kinds", "first"),
+    [
+        (("drain", "drain", "write"), "3 differences: 2 drains, 1 write"),
+        (("held", "held"), "2 differences: 2 held"),
+        (("job",), "1 difference: 1 job"),
+        ((), "0 differences"),
+    ],
+)
+def test_the_first_line_of_diff_counts_in_words(
+    kinds: Sequence[DifferenceKind], first: str, respx_mock: respx.MockRouter
+) -> None:
+    found = tuple(Difference(kind=kind, about="a", what="b", age_s=0.0) for kind in kinds)
+    answer = Differences(at=AT, total=len(found), differences=found)
+    respx_mock.get(f"{URL}/v1/diff").mock(return_value=answered(answer))
+    out = io.StringIO()
+    diff(HERE, older_than_s=60.0, out=out)
+    assert out.getvalue().splitlines()[0] == first
+
+
+@pytest.mark.parametrize(
     ("found", "older_than_s", "code"),
     [((), 60.0, 0), ((WRITE,), 60.0, 0), ((WRITE,), 1.0, 1), ((DRAIN,), 60.0, 1)],
 )
@@ -80,7 +101,7 @@ def test_the_status_is_a_line_for_each_check_and_count(respx_mock: respx.MockRou
         "  hosts: 8 all, 2 busy",
         "  workload Pods: none",
         "  writes that wait: 3 kubernetes, 0 slurm",
-        "  last minute: 12 Pods bound (0.0284 s, at most 3 s)",
+        "  last minute: Pods bound 12 (median 0.0284 s, at most 3 s)",
     ]
 
 

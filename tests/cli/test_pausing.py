@@ -39,4 +39,4 @@ def test_an_order_that_is_not_taken_is_exit_code_2_with_the_reason(
     respx_mock.post(f"{URL}/v1/pause").mock(return_value=answer)
     errors = io.StringIO()
     assert pause(HERE, for_s=None, why="", errors=errors) == 2
-    assert "no election" in errors.getvalue()
+    assert errors.getvalue() == "sunk-sync: 127.0.0.1:8082 answered 409: no election\n"

@@ -17,9 +17,9 @@ from tests.docs.pages import ROOT
 CORE = ROOT / "sunk_sync" / "core"
 TYPES = {kind.type for kind in CONDITIONS}
 PAIRS = {(one.status, one.reason) for kind in CONDITIONS for one in kind.meanings}
-NO_REASON = {"True", "False", "Unknown", "None", "Node"}
+NO_REASON = {"True", "False", "Unknown", "None", "Node", "Pod"}
 """Words that look like the reason of a condition: states of conditions, what Slurm says without a
-reason, and a kind."""
+reason, and kinds."""
 _NAME = re.compile(r"(?:[A-Z][a-z]+)+")
 
 each_kind = pytest.mark.parametrize("kind", CONDITIONS, ids=lambda kind: kind.type)

@@ -213,7 +213,7 @@ def test_the_reason_of_a_held_drain_names_the_limit_S19() -> None:
     core = unready(2, max_drains_per_minute=1)
     kept = [one for name in hosts(2) for one in core.reconciler.standing[host_key(name)].kept]
     assert [one.why for one in kept] == [
-        "more than 1 such drains a minute: held until a second listing agrees"
+        "more than 1 such drain a minute: held until a second listing agrees"
     ]
 
 

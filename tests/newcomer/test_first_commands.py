@@ -38,13 +38,18 @@ def _cannot(reason: str) -> None:
     pytest.skip(reason)
 
 
-def test_make_demo_in_a_pipe_shows_a_drain_and_ctrl_c_ends_it(newcomer: Newcomer) -> None:
+def test_make_demo_in_a_pipe_shows_a_drain_and_ctrl_c_or_its_reader_ends_it(
+    newcomer: Newcomer,
+) -> None:
     with newcomer.started("make", "demo", f"PYTHON={newcomer.python}") as command:
         command.read_until(FIRST_DRAIN, within_s=STORY_S)
         code = command.interrupt()
         assert code in (0, -signal.SIGINT), command.text
         assert not command.living
         assert "Traceback" not in command.text
+    piped = f"set -o pipefail; make demo PYTHON={newcomer.python} | head -3"
+    code, printed = newcomer.run("bash", "-c", piped)
+    assert (code, len(printed.splitlines())) == (0, 3), printed
     assert newcomer.left_behind() == []
 
 

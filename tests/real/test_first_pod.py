@@ -104,7 +104,7 @@ def test_each_command_of_the_tutorial_shows_what_the_page_says(terminal: Termina
     service = terminal.start(run, terminal.folder / "run")
     try:
         _expect(terminal, cordon.commands, ("", OURS, "", ""))
-        _expect(terminal, human.commands, ("", "fan broken", "", "", "fan broken"))
+        _expect(terminal, human.commands, ("", "condition met", "fan broken", "", "", "fan broken"))
         _expect(terminal, lift.commands, ("",))
         (terminal.folder / "pod.yaml").write_text(manifest.text)
         _expect(terminal, look.commands, ("created", "n", "k8s/default/evaluation/", "Scheduled"))

@@ -262,7 +262,7 @@ def lost_records_cost_one_pod(farm: Farm, before: dict[str, str]) -> None:
     assert stays(lambda: len(kept(farm, before)) == 2)
     (held,) = farm.service.lines("drains held", since=farm.service.begun)
     assert held["level"] == "warning"
-    why = "more than 1 Pods a minute lost their records"
+    why = "the records of more than 1 Pod a minute vanished"
     assert all(why in explained(farm, "host", name) for name in kept(farm, before))
     assert len(farm.events("SlurmNodeNotRegistered")) == 1
     conditions = {one["type"]: one["message"] for one in farm.status()["conditions"]}

@@ -70,7 +70,7 @@ def test_an_outage_of_slurm_degrades_a_ready_service_F4() -> None:
     core.see(Lost("slurm_nodes", "down"))
     ready, _ = health_of(core).ready()
     assert ready
-    degraded = ("degraded", "cannot be read: down; 1 rows as last seen")
+    degraded = ("degraded", "cannot be read: down; 1 row as last seen")
     assert checks_of(health_of(core))["slurm"] == degraded
 
 
@@ -147,7 +147,7 @@ def test_the_page_on_faults_shows_every_check() -> None:
 def test_a_key_whose_rule_failed_is_named_F7() -> None:
     core = Core(slurm_node())
     core.reconciler.failures[("host", "n1")] = None  # type: ignore[assignment]
-    assert checks_of(health_of(core))["rules"] == ("degraded", "1 keys out of service: n1")
+    assert checks_of(health_of(core))["rules"] == ("degraded", "1 key out of service: n1")
 
 
 def test_a_stopping_service_is_not_ready_F10() -> None:

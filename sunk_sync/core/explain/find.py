@@ -131,7 +131,7 @@ def _meant(known: Collection[str], name: str) -> list[str]:
 
 def _unknown(why: str, name: str, names: Iterable[str]) -> Unknown:
     # Those that begin alike come first: there may be more names than can be compared.
-    known = sorted(names, key=lambda one: one[:ALIKE] != name[:ALIKE])[:NAMES_MAX]
+    known = sorted(dict.fromkeys(names), key=lambda one: one[:ALIKE] != name[:ALIKE])[:NAMES_MAX]
     return Unknown(why, tuple(get_close_matches(name, known, n=SIMILAR_MAX, cutoff=0.5)))
 
 

@@ -6,6 +6,7 @@ from sunk_sync.core.explain.account import SEE_MAX, Fact, sentence, watched
 from sunk_sync.core.explain.host import log_of
 from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.node_set import NodeSet
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.core.translate.node_states import is_foreign_drain
 from sunk_sync.core.views.node_set import (
     NodeSetView,
@@ -40,10 +41,13 @@ def node_set_facts(graph: Graph, key: str, *, now: float) -> tuple[Fact, ...]:
 def _of_spec(spec: NodeSet, view: NodeSetView) -> str:
     have = len(view.slots)
     return sentence(
-        f"{have} of {view.desired} Pods" + (", one for each Node" if spec.per_node else ""),
+        f"{have} of {counted(view.desired, 'Pod')}"
+        + (", one for each Node" if spec.per_node else ""),
         "being deleted" if spec.deleting else "",
         f"update by {spec.strategy.type}",
-        f"{view.records_left} records in Slurm without a Pod" if view.records_left else "",
+        f"{counted(view.records_left, 'record')} in Slurm without a Pod"
+        if view.records_left
+        else "",
         f"cannot be followed: {view.plan.problem}" if view.plan.problem else "",
     )
 
@@ -111,7 +115,9 @@ def _of_vacancy(vacancy: Vacancy, view: NodeSetView) -> str:
         f"for Node {vacancy.node_name}" if vacancy.node_name else "",
         "Slurm has a node of this name of somebody else" if foreign else "",
         _of_own_record(vacancy, view),
-        f"{failures.count} Pods failed in a row: {failures.why}" if failures is not None else "",
+        f"{counted(failures.count, 'Pod failed', 'Pods failed in a row')}: {failures.why}"
+        if failures is not None
+        else "",
     )
 
 

@@ -8,6 +8,7 @@ from sunk_sync.core.graph.graph import Graph
 from sunk_sync.core.model.facts import Job, Pod
 from sunk_sync.core.model.names import RESUBMIT, SCHEDULED_CONDITION
 from sunk_sync.core.tables.claims import pod_key
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.core.translate.job_states import is_waiting
 from sunk_sync.core.translate.pending import error_in_words, in_words
 from sunk_sync.core.translate.shortened import shortened
@@ -80,7 +81,7 @@ def _of_job(job: Job, workload: Workload) -> str:
         "+".join(sorted(job.state)),
         f"on {shortened(job.slurm_nodes)}" if job.slurm_nodes else "",
         str(in_words(job.reason)) if waits and job.reason not in ("", "None") else "",
-        f"about {live.ahead} Pods of sunk-sync wait longer"
+        f"about {counted(live.ahead, 'Pod of sunk-sync waits', 'Pods of sunk-sync wait')} longer"
         if waits and counts and live and live.ahead
         else "",
         "its script reported its start" if job.started or called else "",
@@ -98,7 +99,8 @@ def _submission_facts(workload: Workload, *, now: float) -> Iterator[Fact]:
     if submission.refused is not None and refusal_ends_s(submission, workload.request) is not None:
         yield Fact(side="Slurm", what="refusal", says=submission.refused.text)
     if history.given_up:
-        says = f"gave up {history.given_up} jobs in a row, on hosts that could not take the Pods"
+        jobs = counted(history.given_up, "job", "jobs in a row")
+        says = f"gave up {jobs}, on hosts that could not take the Pods"
         yield Fact(side="sunk-sync", what="submission", says=says)
 
 

@@ -10,6 +10,7 @@ from sunk_sync.core.node_sets.topology_plan import TopologyPlan
 from sunk_sync.core.tables.claims import Claims, pod_key
 from sunk_sync.core.tables.entries import Entry
 from sunk_sync.core.tables.last_seen import LastSeen
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.core.views.host import Home, RecordWish
 from sunk_sync.core.views.node_set import NO_STORY, Failures, NodeSetView, Slot, Vacancy
 
@@ -55,7 +56,7 @@ class NodeSetSnapshots:
         nodes, most = len(self._index.slurm_nodes.entries), self._index.nodes_max
         if most is None or nodes < most:
             return ""
-        return f"Slurm has {nodes} nodes, and MaxNodeCount in slurm.conf allows {most}"
+        return f"Slurm has {counted(nodes, 'node')}, and MaxNodeCount in slurm.conf allows {most}"
 
     def _ends_read_s(self, key: str) -> float:
         read = self._index.memory.job_ends.get(key)

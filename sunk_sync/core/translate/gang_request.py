@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from sunk_sync.core.model.facts import Pod
 from sunk_sync.core.model.job_description import JobDescription
+from sunk_sync.core.translate.counted import counted
 
 _MIB_PER_GIB = 1024
 
@@ -16,12 +17,12 @@ def gang_request_in_words(pods: Sequence[Pod], description: JobDescription) -> s
     if len(pods) < 2:
         return ""
     amounts = [
-        "1 CPU" if description.cpus == 1 else f"{description.cpus} CPUs",
+        counted(description.cpus, "CPU"),
         _memory(description.memory_mb),
         *(f"{count} {name}" for name, count in description.gres),
     ]
     asked = ", ".join(amounts[:-1]) + f" and {amounts[-1]}"
-    return f"its gang asks for {len(pods)} hosts with {asked} each{_cause(pods)}"
+    return f"its gang asks for {counted(len(pods), 'host')} with {asked} each{_cause(pods)}"
 
 
 def _memory(mebibytes: int) -> str:

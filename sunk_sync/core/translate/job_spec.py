@@ -204,7 +204,7 @@ def _of_requests(pod: Pod, unmapped: Sequence[str]) -> Iterable[str]:
     cpu, memory = asked.get("cpu", 0), asked.get("memory", 0)
     if cpu <= 0 or memory <= 0:
         yield (
-            f"cpu and memory requests must be above 0, but they are {cpu / 1000:g} CPUs and "
+            f"cpu and memory requests must be above 0, but cpu is {cpu / 1000:g} and memory is "
             f"{memory / _MEBIBYTE:g} MiB"
         )
     if unmapped:

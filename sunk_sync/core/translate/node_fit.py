@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from sunk_sync.core.model.facts import Node
 from sunk_sync.core.model.pod_spec import PodSpec, Requirement, Taint, Term, Toleration
+from sunk_sync.core.translate.counted import counted
 
 Amounts = tuple[tuple[str, int], ...]
 """Resource and amount, sorted, in the units of Offer.allocatable; `pods` counts Pods."""
@@ -55,7 +56,7 @@ def why_none(unfit: Iterable[Reasons], *, nodes: int) -> str:
         return head
     shown = sorted(f"{count} {reason}" for reason, count in counts.most_common(SUMMARY_REASONS_MAX))
     more = len(counts) - len(shown)
-    tail = [f"and {more} more reasons"] if more else []
+    tail = [f"and {counted(more, 'more reason')}"] if more else []
     return f"{head}: {', '.join([*shown, *tail])}"
 
 

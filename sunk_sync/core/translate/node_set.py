@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.node_set import Gres, NodeSet, Plan, Registration
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.core.translate.gres import gres_of
 from sunk_sync.core.translate.slurmd_options import digest, stamp_of
 
@@ -97,7 +98,7 @@ def _problem(complete: Registration, limits: dict[str, int], given: Registration
             " change it, or set spec.cpus"
         )
     if complete.cpus and complete.reserved_cores >= complete.cpus:
-        return f"spec.reserved.cores leaves none of {complete.cpus} CPUs"
+        return f"spec.reserved.cores leaves none of {counted(complete.cpus, 'CPU')}"
     if complete.memory_mib and complete.reserved_mib >= complete.memory_mib:
         return f"spec.reserved.memory leaves none of {complete.memory_mib} MiB"
     return ""

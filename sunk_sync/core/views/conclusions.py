@@ -10,6 +10,7 @@ from sunk_sync.core.model.job_description import JobDescription
 from sunk_sync.core.model.job_identity import hosts_digest
 from sunk_sync.core.model.placeholder import QUEUED
 from sunk_sync.core.model.timing import doubled_s
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.core.translate.hostlist import compress
 from sunk_sync.core.translate.job_states import (
     AGAIN,
@@ -254,7 +255,8 @@ def why_unfit(live: LiveJob, members: Members) -> str:
     if not (members.unbound and placements):
         return ""  # its state was read, but not its hosts
     if len(placements) < len(members.pods):
-        return f"it holds {len(placements)} hosts for {len(members.pods)} Pods"
+        hosts = counted(len(placements), "host")
+        return f"it holds {hosts} for {counted(len(members.pods), 'Pod')}"
     for placement in free_placements(live, members):
         if (placement.node is None or placement.unfit) and not placement.unknown:
             return f"{placement.slurm_node} cannot take it: {placement.unfit}"

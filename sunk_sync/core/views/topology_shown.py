@@ -3,6 +3,7 @@
 from sunk_sync.core.model.condition import Condition
 from sunk_sync.core.model.node_set import Topology
 from sunk_sync.core.model.topology_file import SILENT_S
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.core.translate.shortened import shortened
 from sunk_sync.core.views.node_set import NodeSetView, is_registered
 
@@ -29,7 +30,8 @@ def topology_condition(view: NodeSetView, now: float) -> Condition | None:
         return _missing(view, lost, now)
     if lost:
         return _no_place(asked, lost)
-    return Condition(TYPE, "True", "InSync", f"{len(shown)} Slurm nodes have their place")
+    nodes = counted(len(shown), "Slurm node has its", "Slurm nodes have their")
+    return Condition(TYPE, "True", "InSync", f"{nodes} place")
 
 
 def next_silence_s(view: NodeSetView, now: float) -> float | None:
@@ -67,8 +69,8 @@ def _of_file(view: NodeSetView, names: list[str], now: float) -> Condition:
         return _missing(view, waiting, now)
     if lost := [name for name in names if name in state.unplaced]:
         return _no_place(view.spec.topology, lost)
-    message = f"{len(names)} Slurm nodes have their place in topology.conf"
-    return Condition(TYPE, "True", "InSync", message)
+    nodes = counted(len(names), "Slurm node has its", "Slurm nodes have their")
+    return Condition(TYPE, "True", "InSync", f"{nodes} place in topology.conf")
 
 
 def _missing(view: NodeSetView, names: list[str], now: float) -> Condition:

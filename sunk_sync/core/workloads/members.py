@@ -9,6 +9,7 @@ from sunk_sync.core.model.facts import Job, Pod
 from sunk_sync.core.model.gang_size import GangSize
 from sunk_sync.core.model.keys import uid_in
 from sunk_sync.core.model.pod_spec import PodSpec
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.core.views.workload import Members, SizeRead
 
 ASK_AGAIN_S = 30.0
@@ -122,7 +123,7 @@ def _of_bound(
     beside = [pod for pod in ended if pod.job_id in attempts and has_succeeded(pod)]
     succeeded = max(len(beside), _succeeded(bound, ended, gang.size))
     left = len(bound) + len(failed) + succeeded
-    missing = f"{left} of the {size} Pods of its gang are left" if left < size else ""
+    missing = f"{left} of the {counted(size, 'Pod')} of its gang are left" if left < size else ""
     again = sorted(filter(could_have_job, others), key=_age) if failed else []
     replacement = again[0] if again else None
     return replace(_members(bound, gang, others), missing=missing, replacement=replacement)
@@ -137,7 +138,8 @@ def _of_waiting(
     now = len(members.pods)
     needed = (given or read) - _succeeded(members.pods, ended, gang.size)
     complete = len([*filter(could_have_job, members.pods)]) + len(others) >= needed
-    resized = f"its gang has {needed} Pods now, not {now}" if complete and needed > now else ""
+    pods = counted(needed, "Pod")
+    resized = f"its gang has {pods} now, not {now}" if complete and needed > now else ""
     size_read = None if given else _size_read(gang, ready=now + len(others), needed=now)
     return replace(members, resized=resized, size_read=size_read)
 
@@ -216,9 +218,11 @@ def _missing(size_fact: GangSize | None, *, ready: int, size: int, succeeded: in
         return f"the size of its gang is not known{why}"
     needed = size - succeeded
     if needed < 1:
-        return f"all {size} Pods of its gang have succeeded already"
-    done = f"; {succeeded} have succeeded" if succeeded else ""
-    return f"{ready} of the {needed} Pods of its gang exist{done}" if ready < needed else ""
+        pods = counted(size, "Pod of its gang has", "Pods of its gang have")
+        return f"all {pods} succeeded already"
+    done = f"; {counted(succeeded, 'has', 'have')} succeeded" if succeeded else ""
+    pods = counted(needed, "Pod")
+    return f"{ready} of the {pods} of its gang exist{done}" if ready < needed else ""
 
 
 def could_have_job(pod: Pod) -> bool:

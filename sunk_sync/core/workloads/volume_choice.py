@@ -12,6 +12,7 @@ from sunk_sync.core.model.volumes import ONE_NODE, ONE_POD, VolumeClaim
 from sunk_sync.core.tables.claims import pod_key
 from sunk_sync.core.tables.entries import Entry
 from sunk_sync.core.tables.table import Table
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.core.translate.fences import Fences
 from sunk_sync.core.translate.job_states import is_running
 from sunk_sync.core.translate.volume_fit import choose, claim_path
@@ -124,7 +125,7 @@ class VolumeChoice:
             claim = self._claims.get(path)
             if count > 1 and claim is not None and _is_of_one_node(claim):
                 what = f'persistentvolumeclaim "{claim.name}" ({", ".join(claim.modes)})'
-                return f"{count} Pods of the gang use {what}, and {ONE_EACH}"
+                return f"{counted(count, 'Pod')} of the gang use {what}, and {ONE_EACH}"
         return ""
 
     def _unseen(self, pod: Pod, name: str) -> str:

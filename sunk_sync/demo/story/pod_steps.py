@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.demo.stage.worlds import GPU, URGENT
 from sunk_sync.demo.story.context import Context
 from sunk_sync.demo.story.outages import KILLED_S
@@ -155,7 +156,7 @@ def replace(first: str, then: str) -> Step:
 def apply_gang(names: Sequence[str]) -> Step:
     """Create a gang that does not fit yet (G1)."""
     return Step(
-        text=f"A user applies a gang of {len(names)} Pods; it does not fit yet",
+        text=f"A user applies a gang of {counted(len(names), 'Pod')}; it does not fit yet",
         act=lambda on: on.users.apply_gang(names),
         expected="the gang gets one job; the job and all its Pods wait",
         holds=lambda on: _gang_waits(on, names),

@@ -242,9 +242,10 @@ def test_an_unknown_name_is_a_sentence_and_similar_names(
     kind: Kind, name: str, why: str, similar: tuple[str, ...]
 ) -> None:
     twins = [replace(POD, namespace=one, name="twin", uid=one) for one in ("a", "b")]
-    answer = missed(Core(*room(), POD, node("kn9"), *twins), kind, name)
+    answer = missed(Core(*room(), POD, node("n1"), node("kn9"), *twins), kind, name)
     assert why in answer.why
     assert set(similar) <= set(answer.similar)
+    assert len(answer.similar) == len({*answer.similar}), "each is named once"
 
 
 def test_a_node_set_shows_its_pods_and_what_keeps_them() -> None:

@@ -72,15 +72,15 @@ def test_a_plain_pod_is_a_job_of_root_on_one_node_P1() -> None:
 @pytest.mark.parametrize(
     ("requests", "numbers"),
     [
-        ({}, "0 CPUs and 0 MiB"),
-        ({"cpu": 500}, "0.5 CPUs and 0 MiB"),
-        ({"memory": 3 << 20}, "0 CPUs and 3 MiB"),
-        ({"cpu": 0, "memory": 0, "nvidia.com/gpu": 8}, "0 CPUs and 0 MiB"),
+        ({}, "0 and memory is 0 MiB"),
+        ({"cpu": 500}, "0.5 and memory is 0 MiB"),
+        ({"memory": 3 << 20}, "0 and memory is 3 MiB"),
+        ({"cpu": 0, "memory": 0, "nvidia.com/gpu": 8}, "0 and memory is 0 MiB"),
     ],
 )
 def test_without_cpu_or_memory_is_no_job_P2(requests: Mapping[str, int], numbers: str) -> None:
     message = refused(pod(requests=requests))
-    assert message == f"cpu and memory requests must be above 0, but they are {numbers}"
+    assert message == f"cpu and memory requests must be above 0, but cpu is {numbers}"
 
 
 # --- P3

@@ -98,7 +98,7 @@ def test_a_new_attempt_waits_until_all_its_ranks_exist_G8() -> None:
     core = cluster(*first, over(*first), rank(1, attempt=2))
     assert not core.submission(first[0])
     says = messages(core, first[0])
-    assert says == {"train-1-2": "1 of the 2 Pods of its gang exist; 1 have succeeded"}
+    assert says == {"train-1-2": "1 of the 2 Pods of its gang exist; 1 has succeeded"}
 
 
 def test_a_new_attempt_waits_while_a_pod_of_the_last_one_ends_G8() -> None:

@@ -404,5 +404,5 @@ def test_of_several_jobs_of_one_unknown_workload_only_the_first_stays_P29() -> N
     twins = [running(POD, job_id=job_id) for job_id in ("7", "8")]
     core = two_hosts(*twins)
     verdict = orphan(core, twins[0])
-    assert f"1 live jobs too many for workload {twins[0].identity.workload}" in verdict.because
+    assert f"1 live job too many for workload {twins[0].identity.workload}" in verdict.because
     assert [want.job_id for want in verdict.wants if isinstance(want, CancelJob)] == ["8"]

@@ -80,7 +80,7 @@ def test_a_drain_of_ours_is_what_a_nodeset_waits_for_N2() -> None:
     told = condition(core, "Progressing")
     assert (told.reason, told.message) == (
         "Working",
-        f"1 Pods whose Slurm nodes sunk-sync drained (cpu-1: {ours})",
+        f"1 Pod whose Slurm nodes sunk-sync drained (cpu-1: {ours})",
     )
 
 
@@ -108,7 +108,7 @@ def test_a_record_that_must_go_first_is_what_a_nodeset_waits_for_N4() -> None:
     told = condition(Core(node_set(2), *members(0), old), "Progressing")
     assert (told.reason, told.message) == (
         "Working",
-        "1 Pods to make, 1 Pods whose older records in Slurm must go first (cpu-1)",
+        "1 Pod to make, 1 Pod whose older records in Slurm must go first (cpu-1)",
     )
 
 
@@ -149,4 +149,4 @@ def test_the_decision_about_a_nodeset_is_in_sync_only_if_it_is_N2() -> None:
     )
     assert core.decided(KEY).because == "in sync"
     core.see(set_pod(1, ready=False))
-    assert core.decided(KEY).because.startswith("1 Pods not registered in Slurm yet")
+    assert core.decided(KEY).because.startswith("1 Pod not registered in Slurm yet")

@@ -269,7 +269,7 @@ def test_the_condition_follows_the_script_T6() -> None:
     assert condition(script) == ("Refused", said)
     script.applied, script.refused = digest, ("", "")
     script.ask()
-    assert condition(script) == ("InSync", "1 Slurm nodes have their place in topology.conf")
+    assert condition(script) == ("InSync", "1 Slurm node has its place in topology.conf")
     assert condition(script, after_s=70.0)[0] == "ScriptSilent"
     script.ask()
     assert condition(script)[0] == "InSync"

@@ -7,6 +7,7 @@ from sunk_sync.core.model.node_set import Cause, Requeueing
 from sunk_sync.core.model.node_set_actions import RequeueJobs
 from sunk_sync.core.model.node_set_answers import RequeueTried
 from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.core.translate.node_states import is_busy, is_drained
 from sunk_sync.core.views.host import Host
 from sunk_sync.core.views.node_set import cause_of
@@ -49,7 +50,7 @@ def _after_s(cause: Cause | None, which: Requeueing) -> float | None:
 def _events(pod: SlurmdPod, tried: RequeueTried) -> tuple[RecordEvent, ...]:
     of, events = reference_of(pod), []
     if tried.requeued:
-        jobs = "1 job" if tried.requeued == 1 else f"{tried.requeued} jobs"
+        jobs = counted(tried.requeued, "job")
         message = f"Slurm requeued {jobs}, because the Pod must go: {pod.pending_deletion}"
         events.append(RecordEvent(of, EVENT_REQUEUED, message))
     if tried.left:

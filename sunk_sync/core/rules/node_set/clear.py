@@ -4,6 +4,7 @@ from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import reference_of
 from sunk_sync.core.model.node_set_actions import ClearPod
 from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.core.views.node_set import NodeSetView
 
 
@@ -13,5 +14,5 @@ def clear(view: NodeSetView, *_: Configuration | float) -> Ruling:
     if not ended:
         return QUIET
     wants = tuple(ClearPod(reference_of(pod)) for pod in ended)
-    first = ended[0]
-    return Ruling(wants, f"{len(ended)} Pods have ended ({first.name}: {first.failed or 'done'})")
+    first, pods = ended[0], counted(len(ended), "Pod has", "Pods have")
+    return Ruling(wants, f"{pods} ended ({first.name}: {first.failed or 'done'})")

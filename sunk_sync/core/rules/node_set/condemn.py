@@ -11,6 +11,7 @@ from sunk_sync.core.model.facts import reference_of
 from sunk_sync.core.model.node_set import Cause, NodeSet, UpdateStrategy
 from sunk_sync.core.model.node_set_actions import Condemn, GetJobEnds
 from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.core.translate.node_states import in_maintenance
 from sunk_sync.core.views.node_set import (
     NodeSetView,
@@ -253,6 +254,6 @@ def _because(spec: NodeSet, wants: Wants) -> str:
     ends = [one for one in changes if one.why]
     released = len(changes) - len(ends)
     texts = ["asking when the jobs on its nodes end"] if len(changes) < len(wants) else []
-    texts += [f"{len(ends)} Pods must go: {ends[0].why}"] if ends else []
-    texts += [f"{released} Pods stay after all"] if released else []
+    texts += [f"{counted(len(ends), 'Pod')} must go: {ends[0].why}"] if ends else []
+    texts += [f"{counted(released, 'Pod stays', 'Pods stay')} after all"] if released else []
     return f"{spec.path}: {'; '.join(texts)}"

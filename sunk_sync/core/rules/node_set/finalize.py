@@ -4,6 +4,7 @@ from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.facts import reference_of
 from sunk_sync.core.model.node_set_actions import SetFinalizer
 from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.core.views.node_set import NodeSetView
 
 
@@ -23,7 +24,8 @@ def finalize(view: NodeSetView, *_: Configuration | float) -> Ruling:
         return QUIET
     left = 0 if spec.orphan else len(view.slots) + view.records_left
     if left:
-        return Ruling(because=f"{spec.path} is deleted: {left} Pods and records are left")
+        rest = counted(left, "Pod or record is left", "Pods and records are left")
+        return Ruling(because=f"{spec.path} is deleted: {rest}")
     if not spec.orphan and view.slurm_read_s <= view.emptied_s:
         return Ruling(because=f"{spec.path} is deleted: waiting for a listing of Slurm nodes")
     return Ruling(

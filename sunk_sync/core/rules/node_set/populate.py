@@ -5,6 +5,7 @@ from sunk_sync.core.model.facts import reference_of
 from sunk_sync.core.model.node_set_actions import CreatePod
 from sunk_sync.core.model.timing import doubled_s
 from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.core.views.node_set import NodeSetView, Vacancy, is_foreign, is_older
 
 FIRST_PAUSE_S = 1.0
@@ -32,9 +33,9 @@ def populate(view: NodeSetView, _: Configuration, now: float) -> Ruling:
             waits.append(f"{vacancy.name}: it failed")
         else:
             wants.append(_create(view, vacancy))
-    because = f"{len(view.vacancies)} Pods are missing"
+    because = counted(len(view.vacancies), "Pod is missing", "Pods are missing")
     if waits:
-        because += f", {len(waits)} of them wait ({waits[0]})"
+        because += f", {counted(len(waits), 'of them waits', 'of them wait')} ({waits[0]})"
     return Ruling(tuple(wants), because, min(times, default=None))
 
 

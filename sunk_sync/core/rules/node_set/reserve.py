@@ -3,6 +3,7 @@
 from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.node_set_actions import SetReservation
 from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.core.views.node_set import NodeSetView
 
 AGAIN_S = 60.0
@@ -28,5 +29,6 @@ def reserve(view: NodeSetView, _: Configuration, now: float) -> Ruling:
         due_s = known.asked_s + AGAIN_S
         if now < due_s:
             return Ruling(because=known.why_not, look_again_s=due_s)
-    because = f"{len(names)} Slurm nodes wait for the update" if names else "no node waits for it"
+    waiting = counted(len(names), "Slurm node waits", "Slurm nodes wait")
+    because = f"{waiting} for the update" if names else "no node waits for it"
     return Ruling((SetReservation(spec.reservation, spec.key, names, window),), because)

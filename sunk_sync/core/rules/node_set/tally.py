@@ -8,6 +8,7 @@ from sunk_sync.core.model.facts import reference_of
 from sunk_sync.core.model.node_set import Counts
 from sunk_sync.core.model.node_set_actions import SetStatus
 from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.core.translate.node_states import is_drained, is_ours, may_run_jobs, takes_no_job
 from sunk_sync.core.translate.shortened import shortened
 from sunk_sync.core.views.held_by_drain import held_by_drain
@@ -95,7 +96,8 @@ def _conditions(view: NodeSetView, counts: Counts, now: float) -> tuple[Conditio
 
 
 def _available(view: NodeSetView, counts: Counts) -> Condition:
-    message = f"{counts.available} of {counts.desired} Pods are registered in Slurm and available"
+    pods = counted(counts.desired, "Pod is", "Pods are")
+    message = f"{counts.available} of {pods} registered in Slurm and available"
     if theirs := _kept_away(view):
         message += f"; somebody else drained {_named(theirs)}"
     if counts.available >= counts.desired:
@@ -107,8 +109,9 @@ def _held(view: NodeSetView) -> tuple[Condition, ...]:
     """Name the Pods whose deletion the breaker holds (N5). Without any there is no condition."""
     if not view.held:
         return ()
+    pods = counted(len(view.held), "Pod waits", "Pods wait")
     message = (
-        f"{len(view.held)} Pods wait to be made anew ({shortened(view.held)}): more than"
+        f"{pods} to be made anew ({shortened(view.held)}): more than"
         " --max-drains-per-minute lost their records in Slurm. They go slowly once a second"
         " listing of Slurm shows the same. If Slurm should have the records, run `sunk-sync pause`"
         " and repair slurmctld; if not, wait"
@@ -211,7 +214,7 @@ def _work(view: NodeSetView, counts: Counts) -> str:
         (counts.replicas - counts.registered, "not registered in Slurm yet"),
         (len(ours), f"whose Slurm nodes sunk-sync drained ({_drains(ours)})"),
     ]
-    texts = [f"{number} Pods {what}" for number, what in parts if number > 0]
+    texts = [f"{counted(number, 'Pod')} {what}" for number, what in parts if number > 0]
     return ", ".join(texts) or f"waiting until Pods are ready for {view.spec.min_ready_s:g} s"
 
 

@@ -31,6 +31,7 @@ from sunk_sync.core.model.event_kinds import (
 )
 from sunk_sync.core.model.facts import reference_of
 from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.core.translate.shortened import shortened
 from sunk_sync.core.views.node_set import (
     NodeSetView,
@@ -74,7 +75,10 @@ def _scaled(view: NodeSetView) -> Iterator[Told]:
     if view.story.scaled is None:
         return
     before, after = view.story.scaled
-    yield EVENT_SCALED_OUT if after > before else EVENT_SCALED_IN, f"from {before} to {after} Pods"
+    yield (
+        EVENT_SCALED_OUT if after > before else EVENT_SCALED_IN,
+        f"from {before} to {counted(after, 'Pod')}",
+    )
 
 
 def _pods(view: NodeSetView) -> Iterator[Told]:
@@ -96,7 +100,9 @@ def _pods(view: NodeSetView) -> Iterator[Told]:
 
 
 def _counted(names: list[str]) -> str:
-    return f"{len(names)} Pods: {shortened(names)}" if len(names) > 1 else f"Pod {names[0]}"
+    if len(names) == 1:
+        return f"Pod {names[0]}"
+    return f"{counted(len(names), 'Pod')}: {shortened(names)}"
 
 
 def _updated(view: NodeSetView, now: float) -> Iterator[Told]:

@@ -7,6 +7,7 @@ from sunk_sync.core.model.event_kinds import EVENT_OUTGREW
 from sunk_sync.core.model.facts import Job, Pod, reference_of
 from sunk_sync.core.model.names import TOO_SMALL_CONDITION
 from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.core.translate.job_spec import size_of
 from sunk_sync.core.translate.job_states import is_running
 from sunk_sync.core.views.workload import Workload
@@ -46,7 +47,7 @@ def excess(pod: Pod, job: Job) -> str:
     cpus, memory_mb = size_of(pod)
     more = []
     if cpus > job.cpus:
-        more.append(f"{cpus} CPUs, and Slurm job {job.job_id} holds {job.cpus}")
+        more.append(f"{counted(cpus, 'CPU')}, and Slurm job {job.job_id} holds {job.cpus}")
     if memory_mb > job.memory_mb > 0:
         more.append(f"{memory_mb} MiB, and Slurm job {job.job_id} holds {job.memory_mb} MiB")
     return f"the Pod requests {'; '.join(more)}. {ADVICE}" if more else ""

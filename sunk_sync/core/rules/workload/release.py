@@ -12,6 +12,7 @@ from sunk_sync.core.model.config import Configuration
 from sunk_sync.core.model.event_kinds import EVENT_BOUND_ELSEWHERE, EVENT_REPLACED
 from sunk_sync.core.model.facts import Job, reference_of
 from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.core.translate.job_states import is_waiting
 from sunk_sync.core.views.absence import look_for_absent, look_where_bound
 from sunk_sync.core.views.conclusions import is_broken, is_over, named
@@ -45,11 +46,13 @@ def _with_others(workload: Workload, live: LiveJob, ruling: Ruling, now: float) 
     doubtful = [other.job_id for other in live.others if other.job_id in tried]
     extra = [cancel(other, replaced=True) for other in live.others if other.job_id not in tried]
     stays = f"job {live.job.job_id} stays"
-    because = [f"{len(live.others)} live jobs too many for {named(workload)}: {stays}"]
+    jobs = counted(len(live.others), "live job")
+    because = [f"{jobs} too many for {named(workload)}: {stays}"]
     looks = QUIET
     if doubtful:
         looks = _look_where_bound(workload, now)
-        because = [f"{named(workload)} has {len(live.others) + 1} live jobs", looks.because]
+        all_jobs = counted(len(live.others) + 1, "live job")
+        because = [f"{named(workload)} has {all_jobs}", looks.because]
     times = [one.look_again_s for one in (ruling, looks) if one.look_again_s is not None]
     wants = dict.fromkeys((*extra, *looks.wants, *ruling.wants))
     parts = [part for part in (*because, ruling.because) if part]

@@ -11,6 +11,7 @@ from sunk_sync.core.model.job_identity import Identity, job_name
 from sunk_sync.core.model.placeholder import AT_ONCE, QUEUED, PlaceholderKind
 from sunk_sync.core.model.timing import A_MINUTE_MAX, doubled_s
 from sunk_sync.core.model.verdict import QUIET, Ruling
+from sunk_sync.core.translate.counted import counted
 from sunk_sync.core.translate.job_states import AGAIN, may_have_begun
 from sunk_sync.core.views.conclusions import (
     REFUSED_AGAIN_S,
@@ -103,7 +104,8 @@ def _brake(workload: str, history: SubmissionHistory, now: float) -> Ruling | No
     """Replacements back off, and no workload is submitted more than five times a minute (P32)."""
     again_s = _replaced_again_s(workload, history)
     if now < again_s:
-        why = f"{history.given_up} jobs in a row were given up: another one follows after a pause"
+        jobs = counted(history.given_up, "job was", "jobs in a row were")
+        why = f"{jobs} given up: another one follows after a pause"
         return Ruling(because=why, look_again_s=again_s)
     if len(history.sent_s) == A_MINUTE_MAX and now < history.sent_s[0] + A_MINUTE_S:
         why = f"{A_MINUTE_MAX} jobs were submitted within a minute: another one follows after it"
