@@ -29,10 +29,11 @@ While Slurm lets a Pod wait, its condition `PodScheduled` is False with a messag
 
 > {EXAMPLE}
 
-The condition's reason is `Unschedulable` where the column *nodes* says yes: more or larger nodes help.
-Cluster Autoscaler and Karpenter add Nodes for that reason alone. Where they would not help, the reason
-is `SlurmJobPending`, or `SlurmRefused` after an error, and autoscalers leave the Pod alone. For a gang,
-the message also says what the job asks of each host: as much as the largest Pod of the gang.
+The condition's reason is `Unschedulable` where the column *nodes* says yes: more or larger nodes
+help. Cluster Autoscaler and Karpenter add Nodes for that reason alone. Where they would not help,
+the reason is `SlurmJobPending`, or `SlurmRefused` after an error, and autoscalers leave the Pod
+alone. For a gang, the message also says what the job asks of each host: as much as the largest Pod
+of the gang.
 
 - Slurm's own name or number is in brackets. Find it in the tables below.
 - The column *who* says who can act: the **user** who wrote the Pod; the **operator** of Slurm; or

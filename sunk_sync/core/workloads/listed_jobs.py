@@ -24,7 +24,8 @@ class ListedJobs:
         keys: list[str] = []
         for row in filter(None, map(rows.get, updates.take_due(listed_s))):
             named = self._index.keys_of_job(row.job_id) if is_waiting(row) else ()
-            if any([self._is_outdated(row, key) for key in named]):
+            changed = [self._is_outdated(row, key) for key in named]
+            if any(changed):
                 keys += named  # each reads what is wanted of the job
         return keys
 
