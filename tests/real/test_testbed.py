@@ -245,8 +245,8 @@ def test_containers_end_with_their_exit_code(place: Place, exit_code: str, phase
 
 def test_only_pods_of_one_completion_index_fail_and_only_so_often(place: Place) -> None:
     path = "/api/v1/namespaces/testbed/configmaps"
-    made = place.kube.rest.call("POST", path, {"metadata": {"name": "owner"}})
-    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": made["metadata"]["uid"]}
+    made = place.kube.rest.call("POST", path, {"metadata": {"name": "owner"}})["metadata"]
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": made["uid"]}
     for name, index, phase in (
         ("rank-0", "0", "Succeeded"),
         ("rank-1", "1", "Failed"),
