@@ -73,7 +73,7 @@ async def test_a_cancelled_job_is_read_again_when_it_is_no_longer_completing_P17
     record = slurm.start(slurm.add(identity_of("u1")), "n1" if begun else "")
     record.state = ["CANCELLED", "COMPLETING"]
     reader = await reader_of(slurm)
-    record.state, record.nodes, record.signalled = ["CANCELLED"], "n1", begun
+    record.state, record.nodes, record.signal = ["CANCELLED"], "n1", 15 * begun
     slurm.before = lambda path: SlurmError("unreachable", "") if "job/1" in path else None
     assert await reader.poll.poll() is not None
     slurm.before = lambda _: None
@@ -82,6 +82,21 @@ async def test_a_cancelled_job_is_read_again_when_it_is_no_longer_completing_P17
     assert reader.read == ["GET job/1"]
     await reader.look()
     assert reader.read == []
+
+
+@pytest.mark.parametrize(
+    ("signal", "signalled", "prolog_failed"),
+    [(0, False, False), (15, True, False), (54, False, True)],
+)
+async def test_slurm_says_by_signal_54_that_a_prolog_failed_P17(
+    signal: int, *, signalled: bool, prolog_failed: bool
+) -> None:
+    """With `PrologFlags=Alloc`: 4022, the number of the error, taken for a status of wait(2)."""
+    slurm = SlurmJobs()
+    record = slurm.start(slurm.add(identity_of("u1")), "n1")
+    record.state, record.signal = ["CANCELLED"], signal
+    (job,) = (await Reader(slurm).look()).values()
+    assert (job.signalled, job.prolog_failed) == (signalled, prolog_failed)
 
 
 async def test_many_unknown_ids_at_the_start_are_read_by_one_listing() -> None:

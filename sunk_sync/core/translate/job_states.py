@@ -74,9 +74,9 @@ def left_no_trace(job: Job) -> bool:
 
     A job that is COMPLETING was on hosts. Its record has none while EpilogSlurmctld runs.
     """
-    began = job.started or job.signalled
+    began = job.started or job.signalled or not job.script
     placed = bool(job.slurm_nodes) or "COMPLETING" in job.state
-    return "CANCELLED" in job.state and job.script and placed and not began
+    return "CANCELLED" in job.state and placed and (job.prolog_failed or not began)
 
 
 def is_prolog_failed(reason: str) -> bool:

@@ -20,6 +20,7 @@ ENDED = {"slurm_nodes": ("n1",), "started": False}
         ("CANCELLED", {"signalled": True}, False),  # its script got a signal
         ("CANCELLED", {"started": True}, False),  # its script caught the signal
         ("CANCELLED", {"script": False}, False),  # an allocation has no script
+        ("CANCELLED", {"script": False, "prolog_failed": True}, True),
         ("FAILED", {}, False),
         ("NODE_FAIL", {}, False),
         ("RUNNING", {}, False),
