@@ -7,7 +7,7 @@ from tests.real.pod_bed import OUT
 from tests.real.testbed import SlurmServer
 
 _PROLOG = "/etc/slurm/site-prolog.sh"
-LINES = (f"Prolog={_PROLOG}",)
+LINES = (f"Prolog={_PROLOG}", "PrologFlags=Alloc")
 NOTED, FAILED = "site-noted", "site-failed"
 _SCRIPT = """#!/bin/sh
 # The note is written in the background: a slurmctld that is away must not delay the job.
