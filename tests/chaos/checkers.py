@@ -126,6 +126,7 @@ class Timed:
         self.noticed = 0
         """How many were seen, whether for a moment or for long."""
         self.longest_s: float = 0.0
+        self._told: set[str] = set()
 
     def wrong(self, sides: Sides) -> Iterator[tuple[str, float]]:
         """Yield what is wrong and for how many calm seconds it may be."""
@@ -142,7 +143,8 @@ class Timed:
         for text, limit_s in wrong.items():
             since_s = sides.at_s - self._calm_since_s[text]
             self.longest_s = max(self.longest_s, since_s)
-            if since_s > limit_s * self._slack:
+            if since_s > limit_s * self._slack and text not in self._told:
+                self._told.add(text)
                 yield f"{text}, for {since_s:.0f} calm seconds"
 
 
@@ -198,12 +200,12 @@ class WaitingPods(Timed):
 def stuck(kube: KubeView) -> Iterator[PodRow]:
     """Yield the Pods that wait and that nothing in Kubernetes keeps waiting.
 
-    A gang waits for Pods that its Job has yet to make, and for the earlier ones that still run. A
-    Pod whose job a person cancelled waits for a person.
+    A gang waits for Pods that its Job has yet to make, and for the earlier ones that still run. If
+    its Job is gone it waits for the garbage collector, and after a person's cancel for a person.
     """
     running = {pod.owner for pod in kube.pods.values() if pod.alive}
     for pod in kube.pods.values():
-        waits_for_others = pod.gang and (pod.owner in running or pod.owner in kube.short)
+        waits_for_others = pod.gang and (pod.owner in running or pod.owner not in kube.complete)
         if pod.waits and not pod.cancelled and not waits_for_others:
             yield pod
 

@@ -22,7 +22,7 @@ from tests.chaos.checkers import (
     WaitingPods,
 )
 from tests.chaos.retries import BATCH
-from tests.chaos.views import KubeView, SlurmView, is_short, job_row, pod_row, slurm_node_row
+from tests.chaos.views import KubeView, SlurmView, is_complete, job_row, pod_row, slurm_node_row
 from tests.chaos.world import World
 from tests.real.pod_bed import SCHEDULER
 from tests.real.service import NAMESPACE
@@ -89,7 +89,7 @@ class Observer(Closing):
 
     def _see_kube(self, get: Callable[[str], Any]) -> None:
         asked_s = time.monotonic()
-        short = frozenset(one["metadata"]["uid"] for one in get(BATCH)["items"] if is_short(one))
+        jobs = get(BATCH)["items"]
         pods = [pod_row(one) for one in get(PODS)["items"]]
         answered_s = time.monotonic()
         holder, acquired_s = self._lease(get) if self._elects else ("", 0.0)
@@ -103,7 +103,7 @@ class Observer(Closing):
             answered_s=answered_s,
             pods={pod.uid: pod for pod in pods},
             cordoned=frozenset(cordoned),
-            short=short,
+            complete=frozenset(one["metadata"]["uid"] for one in jobs if is_complete(one)),
             holder=holder,
             acquired_s=acquired_s,
         )

@@ -35,7 +35,7 @@ from tests.chaos.views import (
     SlurmNodeRow,
     SlurmView,
     expand,
-    is_short,
+    is_complete,
     job_row,
     pod_row,
 )
@@ -143,7 +143,7 @@ def test_smaller_pods_share_a_host() -> None:
 def broken_after(
     checker: Timed, pods: Sequence[PodRow], *jobs: JobRow, calm: bool = True
 ) -> float | None:
-    """Repeat this state; return when the checker reports it."""
+    """Repeat this state; return when the checker reports it, which it does once."""
     for number in range(400):
         at_s = number * STEP_S
         if list(checker.check(sides(pods, jobs, at_s=at_s), at_s if calm else 0.0)):
@@ -206,14 +206,14 @@ def nodes(*states: str) -> list[SlurmNodeRow]:
 
 
 def stuck_after(
-    pods: Sequence[PodRow], *jobs: JobRow, free: int = 0, short: Sequence[str] = ()
+    pods: Sequence[PodRow], *jobs: JobRow, free: int = 0, complete: Sequence[str] = ()
 ) -> float | None:
     """Repeat this state of a Slurm of three hosts; return when a Pod counts as stuck."""
     checker = WaitingPods()
     view = nodes(*["IDLE"] * free, *["ALLOCATED"] * (3 - free))
     for number in range(400):
         at_s = number * STEP_S
-        more = {"short": frozenset(short)}
+        more = {"complete": frozenset(complete)}
         both = [kube(*pods, at_s=at_s + late_s, **more) for late_s in (0.0, 0.4)]
         seen = Sides(both[0], slurm(*jobs, at_s=at_s + 0.2, nodes=view), both[1])
         if list(checker.check(seen, at_s)):
@@ -252,13 +252,14 @@ def test_room_is_what_is_left_for_all_who_wait() -> None:
 def test_a_gang_waits_for_its_other_pods_and_a_pod_for_the_person_who_cancelled() -> None:
     rank = pod(WAITS, gang=True)
     runs = pod(uid="u2", name="web-2", owner="job-1", gang=True)
-    assert stuck_after([rank], short=["job-1"]) is None
-    assert stuck_after([rank, runs]) is None
-    assert stuck_after([rank], short=["job-2"]) is not None
-    assert stuck_after([rank, pod(runs, phase="Failed")]) is not None
-    assert stuck_after([WAITS, runs], short=["job-1"]) is not None
+    whole = ["job-1"]
+    assert stuck_after([rank], complete=whole) is not None
+    assert stuck_after([rank], complete=["job-2"]) is None
+    assert stuck_after([rank, runs], complete=whole) is None
+    assert stuck_after([rank, pod(runs, phase="Failed")], complete=whole) is not None
+    assert stuck_after([WAITS, runs]) is not None
     assert stuck_after([pod(WAITS, cancelled="7")]) is None
-    assert list(stuck(kube(rank))) == [rank]
+    assert list(stuck(kube(rank, complete=frozenset(whole)))) == [rank]
 
 
 def test_a_pod_that_waits_for_a_person_who_did_not_cancel_is_reported() -> None:
@@ -404,21 +405,20 @@ def test_a_pod_is_read_as_kubernetes_sends_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parallelism", "status", "short"),
+    ("parallelism", "status", "complete"),
     [
-        (3, {}, True),
-        (3, {"active": 3}, False),
-        (3, {"active": 2, "succeeded": 1}, False),
-        (3, {"active": 1, "succeeded": 1}, True),
-        (2, {"active": 2}, False),
+        (3, {}, False),
+        (3, {"active": 3}, True),
+        (3, {"active": 2, "succeeded": 1}, True),
+        (3, {"active": 1, "succeeded": 1}, False),
+        (2, {"active": 2}, True),
     ],
 )
-def test_a_job_is_short_while_it_wants_more_pods_than_it_has(
-    parallelism: int, status: dict[str, int], short: bool
+def test_a_job_is_complete_if_it_wants_no_more_pods_than_it_has(
+    parallelism: int, status: dict[str, int], complete: bool
 ) -> None:
-    assert is_short({"spec": {"completions": 3, "parallelism": parallelism}, "status": status}) == (
-        short
-    )
+    spec = {"completions": 3, "parallelism": parallelism}
+    assert is_complete({"spec": spec, "status": status}) == complete
 
 
 def test_a_job_is_read_as_slurmrestd_sends_it() -> None:

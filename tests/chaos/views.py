@@ -52,8 +52,8 @@ class KubeView(Struct, frozen=True, kw_only=True):
     """Ours, by UID."""
     cordoned: frozenset[str] = frozenset()
     """Names of Nodes."""
-    short: frozenset[str] = frozenset()
-    """UIDs of Jobs whose controller has yet to make a Pod."""
+    complete: frozenset[str] = frozenset()
+    """UIDs of Jobs that have all the Pods that they want."""
     holder: str = ""
     """Who holds the Lease; empty: nobody, or there is none."""
     acquired_s: float = 0.0
@@ -126,11 +126,11 @@ def pod_row(pod: Any) -> PodRow:
     )
 
 
-def is_short(job: Any) -> bool:
-    """Whether this Job wants more Pods than it has: its controller waits before it makes them."""
+def is_complete(job: Any) -> bool:
+    """Whether this Job has the Pods that it wants: its controller may wait before it makes them."""
     spec, status = job["spec"], job.get("status", {})
     left = spec["completions"] - status.get("succeeded", 0)
-    return bool(status.get("active", 0) < min(spec["parallelism"], left))
+    return bool(status.get("active", 0) >= min(spec["parallelism"], left))
 
 
 def job_row(job: Any) -> JobRow:

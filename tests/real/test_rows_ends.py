@@ -8,7 +8,7 @@ import pytest
 from tests.real.stage import Host, eventually, stays
 from tests.real.workloads import PodStage
 
-STAGE_HOSTS = 12
+STAGE_HOSTS = 16
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("scheduler")]
 
 FOLDER = "/etc/slurm"
@@ -71,17 +71,27 @@ def test_a_failed_prolog_is_no_cancel_of_a_person_P17(prologs: PodStage) -> None
     assert load.annotation("cancelled") is None
 
 
+@pytest.fixture(params=["launch", "allocation"])
+def when(request: pytest.FixtureRequest, prologs: PodStage) -> Iterator[str]:
+    """The prolog runs before the script of a job, or already for its allocation."""
+    before = prologs.bed.slurm.conf
+    flags = () if request.param == "launch" else ("PrologFlags=Alloc",)
+    prologs.bed.slurm.reconfigure(replace(before, extra_lines=(*before.extra_lines, *flags)))
+    yield request.param
+    prologs.bed.slurm.reconfigure(before)
+
+
 def test_a_failed_prolog_is_no_cancel_of_a_person_while_epilog_slurmctld_runs_P17(
-    prologs: PodStage,
+    prologs: PodStage, when: str
 ) -> None:
     """Meanwhile the job is COMPLETING, and its record has no nodes: the gate has such a script."""
-    hosts = prologs.pool("epilog")
+    hosts = prologs.pool(when)
     idle(hosts)
     bad, good = hosts
     write(prologs, PROLOG, f'[ "$SLURMD_NODENAME" != {bad.name} ]')
     write(prologs, EPILOG_SLURMCTLD, "sleep 2")
     prologs.bed.slurm.scontrol("update", f"nodename={good.name}", "weight=9")
-    load = prologs.load(nodeSelector={"pool": "epilog"})
+    load = prologs.load(nodeSelector={"pool": when})
     load.until_bound(within_s=40)
     assert (load.node, len(load.jobs)) == (good.name, 2)
     assert load.annotation("cancelled") is None
