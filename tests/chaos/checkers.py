@@ -7,12 +7,19 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tests.chaos.views import JobRow, KubeView, SlurmView
+from tests.chaos.views import JobRow, KubeView, PodRow, SlurmView
 
 ENDED_JOB_S = 20.0
 """A Pod follows its ended job within this calm time, and a job its last Pod (P13, P16, P21)."""
 LOST_JOB_S = 110.0
-"""Two listings 30 s apart, none in slurmctld's first 60 s (P30), and time to end."""
+"""Two listings 30 s apart, none in slurmctld's first 60 s (P30), and time to end.
+
+So long slurmctld may also take to end a job whose script it did not launch before it was killed.
+"""
+WAITING_S = 20.0
+"""A Pod has a job, and the Node of a job that has started, within this calm time."""
+PAUSE_S, PAUSE_MAX_S = 5.0, 300.0
+"""The pause after a job that Slurm ended doubles with each that it still remembers (P17)."""
 SUBMISSIONS_MAX = 5
 """A minute and workload (P32); a process that has just started does not know the earlier ones."""
 MINUTE_S = 60.0
@@ -37,8 +44,15 @@ class Sides:
     def __init__(self, before: KubeView, slurm: SlurmView, after: KubeView) -> None:
         self.slurm = slurm
         self.at_s = slurm.answered_s
-        self.exist = before.pods.keys() | after.pods.keys()
-        """UIDs of Pods that may have existed."""
+        self.kube = after
+        both = (*before.pods.values(), *after.pods.values())
+        self.unended = {pod.uid for pod in both if not pod.ended}
+        """UIDs of Pods that may have existed and not ended."""
+        self.waiting = {
+            uid: pod
+            for uid, pod in after.pods.items()
+            if pod.waits and uid in before.pods and before.pods[uid].waits
+        }
         self.live = {
             uid: pod
             for uid, pod in after.pods.items()
@@ -112,6 +126,7 @@ class Timed:
         self.noticed = 0
         """How many were seen, whether for a moment or for long."""
         self.longest_s: float = 0.0
+        self._told: set[str] = set()
 
     def wrong(self, sides: Sides) -> Iterator[tuple[str, float]]:
         """Yield what is wrong and for how many calm seconds it may be."""
@@ -128,7 +143,8 @@ class Timed:
         for text, limit_s in wrong.items():
             since_s = sides.at_s - self._calm_since_s[text]
             self.longest_s = max(self.longest_s, since_s)
-            if since_s > limit_s * self._slack:
+            if since_s > limit_s * self._slack and text not in self._told:
+                self._told.add(text)
                 yield f"{text}, for {since_s:.0f} calm seconds"
 
 
@@ -148,14 +164,77 @@ class LonelyPods(Timed):
 
 
 class LonelyJobs(Timed):
-    """A live placeholder has a Pod."""
+    """A live placeholder has a Pod that has not ended."""
 
     name = "job without Pod"
 
     def wrong(self, sides: Sides) -> Iterator[tuple[str, float]]:
         for job in sides.slurm.jobs:
-            if job.live and job.pods and not job.pods & sides.exist:
-                yield f"no Pod of {_told(job)} exists", ENDED_JOB_S
+            if job.live and job.pods and not job.pods & sides.unended:
+                yield f"no Pod of {_told(job)} is left", ENDED_JOB_S
+
+
+class WaitingPods(Timed):
+    """A waiting Pod has a job, its job starts if there is room, and then it is bound."""
+
+    name = "Pod stuck"
+
+    def wrong(self, sides: Sides) -> Iterator[tuple[str, float]]:
+        room = _has_room(sides)
+        for pod in stuck(sides.kube):
+            if pod.uid not in sides.waiting:
+                continue
+            jobs = sides.jobs_of[pod.uid]
+            live = [job for job in jobs if job.live]
+            if not live:
+                ended = len(jobs)
+                pause_s = min(PAUSE_MAX_S, PAUSE_S * 2.0 ** (ended - 1)) if ended else 0.0
+                yield f"Pod {pod.name} has no job, after {ended}", WAITING_S + pause_s
+            elif any(job.hosts for job in live):
+                limit_s = WAITING_S if any(job.began for job in live) else LOST_JOB_S
+                yield f"Pod {pod.name} is not bound, and has {_told(live[0])}", limit_s
+            elif room:
+                yield f"Pod {pod.name} waits beside free hosts", WAITING_S
+
+
+def stuck(kube: KubeView) -> Iterator[PodRow]:
+    """Yield the Pods that wait and that nothing in Kubernetes keeps waiting.
+
+    A gang waits for Pods that its Job has yet to make, and for the earlier ones that still run. If
+    its Job is gone it waits for the garbage collector, and after a person's cancel for a person.
+    """
+    running = {pod.owner for pod in kube.pods.values() if pod.alive}
+    for pod in kube.pods.values():
+        waits_for_others = pod.gang and (pod.owner in running or pod.owner not in kube.complete)
+        if pod.waits and not pod.cancelled and not waits_for_others:
+            yield pod
+
+
+def _has_room(sides: Sides) -> bool:
+    """Whether there is a free host for each waiting Pod and each plain job that may start."""
+    used = {pod.node for pod in sides.kube.pods.values() if not pod.ended} | sides.kube.cordoned
+    for job in sides.slurm.jobs:
+        used |= job.hosts if "COMPLETING" in job.states or job.live else frozenset()
+    free = [one for one in sides.slurm.nodes.values() if one.states == {"IDLE"}]
+    plain = sum(job.live and not (job.pods or job.hosts or job.held) for job in sides.slurm.jobs)
+    waiting = sum(pod.waits for pod in sides.kube.pods.values())
+    return len([one for one in free if one.name not in used]) >= waiting + plain
+
+
+class FalseCancels:
+    """A Pod waits for a person only after a person cancelled its job."""
+
+    name = "false cancel"
+
+    def __init__(self, cancelled: Callable[[], Iterable[str]]) -> None:
+        """`cancelled`: ids of the jobs that users cancelled so far."""
+        self._cancelled = cancelled
+
+    def check(self, view: KubeView) -> Iterator[str]:
+        known = set(self._cancelled())
+        for pod in view.pods.values():
+            if pod.waits and pod.cancelled and pod.cancelled not in known:
+                yield f"Pod {pod.name} waits: job {pod.cancelled}, which nobody cancelled"
 
 
 def _told(job: JobRow) -> str:

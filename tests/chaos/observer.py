@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.chaos.checkers import (
     Allocations,
+    FalseCancels,
     HumanDrains,
     LonelyJobs,
     LonelyPods,
@@ -18,8 +19,10 @@ from tests.chaos.checkers import (
     Pairing,
     Submissions,
     Violation,
+    WaitingPods,
 )
-from tests.chaos.views import KubeView, SlurmView, job_row, pod_row, slurm_node_row
+from tests.chaos.retries import BATCH
+from tests.chaos.views import KubeView, SlurmView, is_complete, job_row, pod_row, slurm_node_row
 from tests.chaos.world import World
 from tests.real.pod_bed import SCHEDULER
 from tests.real.service import NAMESPACE
@@ -45,6 +48,10 @@ class Observer(Closing):
         self._elects = elects
         self.allocations = Allocations()
         self.pods, self.jobs = LonelyPods(slack=world.slack), LonelyJobs(slack=world.slack)
+        self.waiting = WaitingPods(slack=world.slack)
+        self.cancelled: set[str] = set()
+        """Ids of jobs of Pods that a user cancelled, or tried to."""
+        self._false_cancels = FalseCancels(lambda: list(self.cancelled))
         self.submissions = Submissions(world.starts)
         self.humans, self.writer = HumanDrains(), OneWriter()
         self._pairing = Pairing()
@@ -82,6 +89,7 @@ class Observer(Closing):
 
     def _see_kube(self, get: Callable[[str], Any]) -> None:
         asked_s = time.monotonic()
+        jobs = get(BATCH)["items"]
         pods = [pod_row(one) for one in get(PODS)["items"]]
         answered_s = time.monotonic()
         holder, acquired_s = self._lease(get) if self._elects else ("", 0.0)
@@ -95,6 +103,7 @@ class Observer(Closing):
             answered_s=answered_s,
             pods={pod.uid: pod for pod in pods},
             cordoned=frozenset(cordoned),
+            complete=frozenset(one["metadata"]["uid"] for one in jobs if is_complete(one)),
             holder=holder,
             acquired_s=acquired_s,
         )
@@ -103,9 +112,10 @@ class Observer(Closing):
             self.views["kube"] += 1
             self.bound |= {pod.uid for pod in pods if pod.node}
             self.writer.see_kube(view)
+            self.report(self._false_cancels.name, self._false_cancels.check(view))
             for sides in self._pairing.see_kube(view):
                 self.views["both"] += 1
-                for checker in (self.allocations, self.pods, self.jobs):
+                for checker in (self.allocations, self.pods, self.jobs, self.waiting):
                     self.report(checker.name, checker.check(sides, self._calm_s()))
 
     def _lease(self, get: Callable[[str], Any]) -> tuple[str, float]:

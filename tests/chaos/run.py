@@ -100,6 +100,7 @@ class Run:
                 world,
                 random.Random(self._options.seed + 1),
                 humans=observer.humans,
+                on_cancel=observer.cancelled.add,
                 calm=lambda: self._calm.seconds() > 0,
             )
             with traffic:
@@ -161,7 +162,7 @@ class Run:
 
     def _tally(self, world: World, observer: Observer, traffic: Traffic) -> None:
         self._tell(f"faults ({self._inflicted.total()}): {spelled(self._inflicted)}")
-        tally(observer, traffic, self._tell)
+        tally(world, observer, traffic, self._tell)
         for one in world.replicas:
             ended = f"ended by itself with {one.exits}" if one.exits else "never ended by itself"
             self._tell(f"{one.name}: {len(one.starts)} starts, {len(one.writes())} writes, {ended}")

@@ -1,14 +1,18 @@
 """Each checker reports a violating history, and nothing of the same history without it."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from tests.chaos.checkers import (
     ENDED_JOB_S,
     LOST_JOB_S,
+    PAUSE_S,
     SUBMISSIONS_MAX,
+    WAITING_S,
     Allocations,
+    FalseCancels,
     HumanDrains,
     LonelyJobs,
     LonelyPods,
@@ -17,8 +21,10 @@ from tests.chaos.checkers import (
     Sides,
     Submissions,
     Timed,
+    WaitingPods,
     Write,
     alarming,
+    stuck,
     unconverged,
 )
 from tests.chaos.run import CALM_S, LONG_CALM_S, RECOVERY_S
@@ -29,9 +35,11 @@ from tests.chaos.views import (
     SlurmNodeRow,
     SlurmView,
     expand,
+    is_complete,
     job_row,
     pod_row,
 )
+from tests.real.stage import prefixed
 
 RUNNING = frozenset({"RUNNING"})
 STEP_S = 0.5
@@ -71,8 +79,8 @@ def job(base: JobRow = JOB, **fields: object) -> JobRow:
     return JobRow(**{**known, **fields})
 
 
-def pod(**fields: object) -> PodRow:
-    known = {name: getattr(POD, name) for name in PodRow.__struct_fields__}
+def pod(base: PodRow = POD, **fields: object) -> PodRow:
+    known = {name: getattr(base, name) for name in PodRow.__struct_fields__}
     return PodRow(**{**known, **fields})
 
 
@@ -135,7 +143,7 @@ def test_smaller_pods_share_a_host() -> None:
 def broken_after(
     checker: Timed, pods: Sequence[PodRow], *jobs: JobRow, calm: bool = True
 ) -> float | None:
-    """Repeat this state; return when the checker reports it."""
+    """Repeat this state; return when the checker reports it, which it does once."""
     for number in range(400):
         at_s = number * STEP_S
         if list(checker.check(sides(pods, jobs, at_s=at_s), at_s if calm else 0.0)):
@@ -175,6 +183,90 @@ def test_a_placeholder_without_a_pod_must_end_soon() -> None:
         assert found_s == pytest.approx(ENDED_JOB_S, abs=2 * STEP_S)
     assert broken_after(LonelyJobs(), [POD], JOB) is None
     assert broken_after(LonelyJobs(), [], PLAIN) is None
+
+
+def test_a_placeholder_of_ended_pods_must_end_soon() -> None:
+    for phase in ("Succeeded", "Failed"):
+        found_s = broken_after(LonelyJobs(), [pod(phase=phase)], JOB)
+        assert found_s == pytest.approx(ENDED_JOB_S, abs=2 * STEP_S)
+    beside = job(pods=frozenset({"u1", "u2"}))
+    assert broken_after(LonelyJobs(), [POD, pod(uid="u2", phase="Failed")], beside) is None
+
+
+WAITS = pod(node="", phase="Pending", ready=False, owner="job-1")
+PENDING = job(states=frozenset({"PENDING"}), hosts=frozenset())
+ENDED = job(states=frozenset({"CANCELLED"}))
+
+
+def nodes(*states: str) -> list[SlurmNodeRow]:
+    return [
+        SlurmNodeRow(name=f"n{number}", states=frozenset(state.split("+")), cpus=16)
+        for number, state in enumerate(states, 1)
+    ]
+
+
+def stuck_after(
+    pods: Sequence[PodRow], *jobs: JobRow, free: int = 0, complete: Sequence[str] = ()
+) -> float | None:
+    """Repeat this state of a Slurm of three hosts; return when a Pod counts as stuck."""
+    checker = WaitingPods()
+    view = nodes(*["IDLE"] * free, *["ALLOCATED"] * (3 - free))
+    for number in range(400):
+        at_s = number * STEP_S
+        more = {"complete": frozenset(complete)}
+        both = [kube(*pods, at_s=at_s + late_s, **more) for late_s in (0.0, 0.4)]
+        seen = Sides(both[0], slurm(*jobs, at_s=at_s + 0.2, nodes=view), both[1])
+        if list(checker.check(seen, at_s)):
+            return at_s
+    return None
+
+
+@pytest.mark.parametrize(
+    ("jobs", "free", "limit_s"),
+    [
+        ([], 0, WAITING_S),
+        ([ENDED], 0, WAITING_S + PAUSE_S),
+        ([ENDED, ENDED, ENDED], 0, WAITING_S + 4 * PAUSE_S),
+        ([PENDING], 3, WAITING_S),
+        ([JOB], 0, WAITING_S),
+        ([job(began=False)], 0, LOST_JOB_S),
+        ([PENDING], 0, None),
+    ],
+)
+def test_a_waiting_pod_has_a_job_that_starts_where_there_is_room_and_is_bound_then(
+    jobs: list[JobRow], free: int, limit_s: float | None
+) -> None:
+    found_s = stuck_after([WAITS], *jobs, free=free)
+    assert found_s == (limit_s if limit_s is None else pytest.approx(limit_s, abs=2 * STEP_S))
+
+
+def test_room_is_what_is_left_for_all_who_wait() -> None:
+    foreign = job(PLAIN, states=PENDING.states, hosts=frozenset())
+    assert stuck_after([WAITS], PENDING, free=1) is not None
+    assert stuck_after([WAITS], PENDING, foreign, free=1) is None
+    assert stuck_after([WAITS], PENDING, job(foreign, held=True), free=1) is not None
+    assert stuck_after([WAITS, pod(uid="u2", name="web-2")], PENDING, free=1) is None
+    assert stuck_after([WAITS], PENDING, PLAIN, free=1) is None
+
+
+def test_a_gang_waits_for_its_other_pods_and_a_pod_for_the_person_who_cancelled() -> None:
+    rank = pod(WAITS, gang=True)
+    runs = pod(uid="u2", name="web-2", owner="job-1", gang=True)
+    whole = ["job-1"]
+    assert stuck_after([rank], complete=whole) is not None
+    assert stuck_after([rank], complete=["job-2"]) is None
+    assert stuck_after([rank, runs], complete=whole) is None
+    assert stuck_after([rank, pod(runs, phase="Failed")], complete=whole) is not None
+    assert stuck_after([WAITS, runs]) is not None
+    assert stuck_after([pod(WAITS, cancelled="7")]) is None
+    assert list(stuck(kube(rank, complete=frozenset(whole)))) == [rank]
+
+
+def test_a_pod_that_waits_for_a_person_who_did_not_cancel_is_reported() -> None:
+    checker = FalseCancels(lambda: ["7"])
+    assert not list(checker.check(kube(pod(WAITS, cancelled="7"))))
+    assert list(checker.check(kube(pod(WAITS, cancelled="8"))))
+    assert not list(checker.check(kube(pod(cancelled="8"))))
 
 
 def test_a_slow_machine_has_more_time() -> None:
@@ -282,16 +374,51 @@ def test_an_error_in_the_log_that_no_fault_explains_is_reported() -> None:
 
 
 def test_a_pod_is_read_as_kubernetes_sends_it() -> None:
+    sent: dict[str, Any]
     container = {"resources": {"requests": {"cpu": "4"}}}
     sent = {
-        "metadata": {"uid": "u", "name": "p", "deletionTimestamp": "now"},
+        "metadata": {
+            "uid": "u",
+            "name": "p",
+            "deletionTimestamp": "now",
+            "ownerReferences": [{"uid": "job-1"}],
+            "annotations": prefixed({"gang": "job", "cancelled": "7/"}),
+        },
         "spec": {"nodeName": "n1", "containers": [container, container]},
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
     }
     expected = PodRow(
-        uid="u", name="p", node="n1", phase="Running", terminating=True, ready=True, cpus=8
+        uid="u",
+        name="p",
+        node="n1",
+        phase="Running",
+        terminating=True,
+        ready=True,
+        cpus=8,
+        owner="job-1",
+        gang=True,
+        cancelled="7",
     )
     assert pod_row(sent) == expected
+    sent["metadata"]["annotations"] |= prefixed({"resubmit": "please"})
+    assert not pod_row(sent).cancelled
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "status", "complete"),
+    [
+        (3, {}, False),
+        (3, {"active": 3}, True),
+        (3, {"active": 2, "succeeded": 1}, True),
+        (3, {"active": 1, "succeeded": 1}, False),
+        (2, {"active": 2}, True),
+    ],
+)
+def test_a_job_is_complete_if_it_wants_no_more_pods_than_it_has(
+    parallelism: int, status: dict[str, int], complete: bool
+) -> None:
+    spec = {"completions": 3, "parallelism": parallelism}
+    assert is_complete({"spec": spec, "status": status}) == complete
 
 
 def test_a_job_is_read_as_slurmrestd_sends_it() -> None:
@@ -306,6 +433,10 @@ def test_a_job_is_read_as_slurmrestd_sends_it() -> None:
         "submit_time": number,
         "start_time": number,
         "admin_comment": '{"sunk-sync": {"pods": ["slurm/p/u1", "slurm/q/u2"]}}',
+        "command": "",
+        "state_reason": "None",
+        "batch_flag": True,
+        "extra": "k8s: started",
         "array_task_id": {"set": False, "number": 0},
         "array_task_string": "",
     }
@@ -313,10 +444,15 @@ def test_a_job_is_read_as_slurmrestd_sends_it() -> None:
     assert read.hosts == {"n1", "n2"}
     assert read.pods == {"u1", "u2"}
     assert read.cpus_per_host == 4
+    assert read.began
+    assert not job_row({**sent, "extra": ""}).began
     array = {**sent, "admin_comment": '{"sunk-sync": {"uids": ["u1", "u2", "u3"]}}'}
     assert job_row({**array, "array_task_string": "0,2%5"}).pods == {"u1", "u3"}
     assert job_row({**array, "array_task_id": {"set": True, "number": 1}}).pods == {"u2"}
-    assert job_row({**sent, "admin_comment": "rack 7"}).pods == frozenset()
+    noted = {**sent, "admin_comment": "rack 7"}
+    assert job_row(noted).pods == frozenset()
+    assert job_row({**noted, "command": sent["admin_comment"]}).pods == {"u1", "u2"}
+    assert job_row({**sent, "state_reason": "JobHeldAdmin"}).held
 
 
 def test_hostlists_are_expanded() -> None:

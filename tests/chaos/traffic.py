@@ -9,10 +9,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http.client import HTTPException
 from typing import Any
 
 from tests.chaos.checkers import HumanDrains
+from tests.chaos.retries import BACKGROUND, BATCH, IGNORES_DISRUPTIONS, KEPT_S, MERGE, Retries
 from tests.chaos.world import HOSTS, World
 from tests.real.pod_bed import SCHEDULER
 from tests.real.service import NAMESPACE
@@ -20,9 +22,9 @@ from tests.real.stage import annotation, prefixed
 from tests.real.testbed import BedError, RestError, kube_objects
 from tests.real.testbed.closing import Closing
 from tests.real.testbed.kube_objects import Object
+from tests.real.testbed.kubelet import END_DELAY, RUN
 
 APPS = f"/apis/apps/v1/namespaces/{NAMESPACE}"
-BATCH = f"/apis/batch/v1/namespaces/{NAMESPACE}/jobs"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 PAUSE_S = 1.2
 WAITING_MAX = 12
@@ -33,8 +35,6 @@ CORDONS = 0.25
 ASIDE_S = 6.0
 """A human acts only on a host without a change in Kubernetes for so long."""
 AWAY = (OSError, HTTPException, RestError, BedError)
-MERGE = "application/merge-patch+json"
-BACKGROUND = "?propagationPolicy=Background"
 SLURMS_OWN = ("Duplicate jobid", "Kill task failed", "Prolog error", "batch job complete failure")
 WEB, DATABASE = 3, 2
 PROBE = "probe"
@@ -50,18 +50,21 @@ class Traffic(Closing):
         rng: random.Random,
         *,
         humans: HumanDrains,
+        on_cancel: Callable[[str], None],
         calm: Callable[[], bool],
     ) -> None:
         self._world = world
         self._kube, self._slurm = world.bed.kube, world.bed.slurm
         self._rng = rng
         self._humans = humans
+        self._on_cancel = on_cancel
         self._calm = calm
         self._numbers = 0
         self._touched: dict[str, float] = {}
         self._drained: dict[str, str] = {}
         """Host → reason of a human's drain."""
         self.done: Counter[str] = Counter()
+        self._retries = Retries(self._kube, rng, template=self._batch)
         self._acts: tuple[tuple[Callable[[], None], int], ...] = (
             (self._job, 4),
             (self._gang, 2),
@@ -73,7 +76,11 @@ class Traffic(Closing):
             (self._slurmd_pod, 2),
             (self._human, 4),
             (self._cancel, 2),
-            (self._repair, 2),
+            (self._repair, 3),
+            (self._retrying, 5),
+            (self._retries.apply_again, 2),
+            (self._retries.suspend, 2),
+            (self._retries.resize, 1),
         )
         self._stop = threading.Event()
         self.failure: BaseException | None = None
@@ -132,15 +139,8 @@ class Traffic(Closing):
             "completions": count,
             "parallelism": count,
             "backoffLimit": 3,
-            "ttlSecondsAfterFinished": 20,
-            "podFailurePolicy": {
-                "rules": [
-                    {
-                        "action": "Ignore",
-                        "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}],
-                    }
-                ]
-            },
+            "ttlSecondsAfterFinished": KEPT_S,
+            **IGNORES_DISRUPTIONS,
             "template": self._batch(cpus=self._rng.choice((2, 8, 16))),
         }
         self._kube.rest.call("POST", BATCH, {"metadata": {"name": self._name("job")}, "spec": spec})
@@ -152,15 +152,20 @@ class Traffic(Closing):
             "completions": 2,
             "parallelism": 2,
             "completionMode": "Indexed",
-            "ttlSecondsAfterFinished": 20,
+            "ttlSecondsAfterFinished": KEPT_S,
             "backoffLimit": 3,
             "template": self._batch(cpus=8, gang="job"),
         }
         name = self._name("gang")
         self._kube.rest.call("POST", BATCH, {"metadata": {"name": name}, "spec": spec})
 
+    def _retrying(self) -> None:
+        """A Job whose Pods fail, most often a gang."""
+        if not self._is_crowded():
+            self._retries.make()
+
     def _batch(self, *, cpus: int, **annotations: str) -> Object:
-        run_s = {"testbed/run-s": f"{self._rng.uniform(2, 25):.0f}"}
+        run_s = {RUN: f"{self._rng.uniform(2, 25):.0f}"}
         ours = prefixed({"partition": self._partition(), **annotations})
         spec = {**_spec(cpus), "restartPolicy": "Never"}
         return {"metadata": {"annotations": {**run_s, **ours}}, "spec": spec}
@@ -170,8 +175,8 @@ class Traffic(Closing):
             return
         end_s = self._rng.choice(("0", "1", "3"))
         annotations = {
-            "testbed/end-delay-s": end_s,
-            "testbed/run-s": "30",
+            END_DELAY: end_s,
+            RUN: "30",
             **prefixed({"partition": self._partition()}),
         }
         cpus = self._rng.choice((4, 16))
@@ -243,7 +248,9 @@ class Traffic(Closing):
             and not job["name"].startswith(f"k8s/{NAMESPACE}/{PROBE}")
         ]
         if ours:
-            self._slurm.cancel(str(self._rng.choice(ours)["job_id"]))
+            job = str(self._rng.choice(ours)["job_id"])
+            self._on_cancel(job)
+            self._slurm.cancel(job)
 
     def _human(self) -> None:
         """A human drains a host, or lifts an own drain."""
@@ -272,13 +279,21 @@ class Traffic(Closing):
             self._slurm.update_slurm_node(host, state=["UNDRAIN"], reason="repaired")
 
     def _repair(self) -> None:
-        """An operator frees the hosts that slurmctld itself has drained.
+        """An operator frees the hosts that slurmctld itself has drained, and cancels held jobs.
 
         A slurmctld that lost its last job ids gives them again, and drains where they still run.
+        After a failed prolog it drains the host, and holds a job that may be requeued.
         """
         for node in self._slurm.slurm_nodes():
             if "DRAIN" in node["state"] and node["reason"].startswith(SLURMS_OWN):
                 self._slurm.update_slurm_node(node["name"], state=["UNDRAIN"], reason="repaired")
+        self._cancel_plain(lambda job: job["state_reason"].startswith("JobHeld"))
+
+    def _cancel_plain(self, which: Callable[[Any], bool]) -> None:
+        for job in self._slurm.rest.call("GET", self._slurm.path("jobs/"))["jobs"]:
+            live = {"PENDING", "RUNNING"} & set(job["job_state"])
+            if job["name"].startswith("plain-") and live and which(job):
+                self._slurm.cancel(str(job["job_id"]))
 
     def _ask_again(self) -> None:
         """Ask for new jobs of waiting Pods whose job somebody cancelled: else they get none (P17).
@@ -290,8 +305,9 @@ class Traffic(Closing):
                 name = pod["metadata"]["name"]
                 self._kube.annotate_pod(name, NAMESPACE, prefixed({"resubmit": "please"}))
 
-    def wind_down(self) -> None:
-        """Leave only the controllers' Pods, and free every host; call it after `close`."""
+    def make_room(self) -> None:
+        """Free every host, let the work that runs end, and add none; call it after `close`."""
+        self._world.site.mend()
         for host in list(self._drained):
             self._lift(host)
         self._repair()
@@ -305,13 +321,24 @@ class Traffic(Closing):
             self._kube.set_pod_ready(f"slurmd-{host}", NAMESPACE, ready=True)
         self._ask_again()
         self._scale_to(WEB)
+        self._cancel_plain(bool)
+        self.tend()
+
+    def tend(self) -> None:
+        """Free the hosts that Slurm drains meanwhile, and let Jobs' Pods end at once."""
+        self._repair()
+        for pod in self._ours():
+            runs = RUN in pod["metadata"].get("annotations", {}) and "nodeName" in pod["spec"]
+            if runs and pod["metadata"]["annotations"][RUN] != "0":
+                with suppress(RestError):  # it can be gone since the listing
+                    self._kube.annotate_pod(pod["metadata"]["name"], NAMESPACE, {RUN: "0"})
+
+    def wind_down(self) -> None:
+        """Leave only the controllers' Pods."""
         self._kube.rest.call("DELETE", BATCH + BACKGROUND)
         for pod in self._ours():
             if pod["metadata"]["name"].startswith("pod-"):
                 self._kube.delete_pod(pod["metadata"]["name"], NAMESPACE)
-        for job in self._slurm.rest.call("GET", self._slurm.path("jobs/"))["jobs"]:
-            if job["name"].startswith("plain-") and {"PENDING", "RUNNING"} & set(job["job_state"]):
-                self._slurm.cancel(str(job["job_id"]))
 
 
 def _controller(name: str, *, replicas: int, cpus: int) -> Object:

@@ -78,6 +78,7 @@ class Upgrades:
                 world,
                 random.Random(self._options.seed + 1),
                 humans=observer.humans,
+                on_cancel=observer.cancelled.add,
                 calm=lambda: True,
             )
             with traffic, Probes(world.pods) as probes:
@@ -92,7 +93,7 @@ class Upgrades:
             self._upgrade_at_rest(world, observer)
             check_writers(world, observer)
             check_logs(world, observer)
-        tally(observer, traffic, self._tell)
+        tally(world, observer, traffic, self._tell)
         self._tally(world, observer)
         world.check_servers()
         return list(observer.violations.values())

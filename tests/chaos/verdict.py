@@ -4,42 +4,69 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from tests.chaos.checkers import alarming, unconverged
+from tests.chaos.checkers import alarming, stuck, unconverged
 from tests.chaos.observer import Observer
+from tests.chaos.site import FAILED, NOTED
 from tests.chaos.traffic import Traffic
+from tests.chaos.views import KubeView, SlurmView
 from tests.chaos.world import World
 from tests.real.testbed import BedError
 
 CONVERGE_S = 120.0
 STAYS_S = 3.0
+TEND_S = 2.0
+NOT_READ = "a server was not read"
+Left = Callable[[KubeView, SlurmView], list[str]]
 Tell = Callable[[str], None]
 
 
 def converge(world: World, observer: Observer, traffic: Traffic) -> float:
-    """Wait until everything is as it must be and stays so; return the seconds it took."""
+    """Wait until everything is as it must be and stays so; return the seconds it took.
+
+    First the users leave what waits: it must start, for there is room. Then they end all Jobs.
+    """
     begun_s, limit_s = time.monotonic(), CONVERGE_S * world.slack
     try:
         world.all_ready(deadline_s=limit_s)
     except BedError as error:
         observer.report("convergence", iter([str(error)]))
         return limit_s
+    traffic.make_room()
+    settled = Settled(observer, traffic, limit_s=limit_s)
+    settled.wait(lambda kube, _: [f"Pod {pod.name} waits" for pod in stuck(kube)], stays_s=0.0)
     traffic.wind_down()
-    good_s = left = None
-    while time.monotonic() - begun_s < limit_s:
-        kube, slurm = observer.kube, observer.slurm
-        assert kube is not None
-        assert slurm is not None
-        left = unconverged(kube, slurm)
-        fresh = min(kube.asked_s, slurm.asked_s) > begun_s
-        if left or not fresh:
-            good_s = None
-        elif good_s is None:
-            good_s = time.monotonic()
-        elif time.monotonic() - good_s > STAYS_S:
-            return good_s - begun_s
-        time.sleep(0.3)
-    observer.report("convergence", (f"after {limit_s:.0f} s: {one}" for one in left or ()))
-    return limit_s
+    settled.wait(unconverged, stays_s=STAYS_S)
+    return time.monotonic() - begun_s
+
+
+class Settled:
+    def __init__(self, observer: Observer, traffic: Traffic, *, limit_s: float) -> None:
+        self._observer = observer
+        self._traffic = traffic
+        self._limit_s = limit_s
+
+    def wait(self, left_in: Left, *, stays_s: float) -> None:
+        """Wait until nothing is left and stays so; report what is left at the limit."""
+        begun_s = tended_s = good_s = time.monotonic()
+        left = [NOT_READ]
+        while (now_s := time.monotonic()) - begun_s < self._limit_s:
+            if now_s - tended_s > TEND_S:
+                self._traffic.tend()
+                tended_s = now_s
+            left = self._left(left_in, begun_s)
+            if left:
+                good_s = time.monotonic()
+            elif time.monotonic() - good_s >= stays_s:
+                return
+            time.sleep(0.3)
+        after = f"after {self._limit_s:.0f} s"
+        self._observer.report("convergence", (f"{after}: {one}" for one in left))
+
+    def _left(self, left_in: Left, since_s: float) -> list[str]:
+        kube, slurm = self._observer.kube, self._observer.slurm
+        if kube is None or slurm is None or min(kube.asked_s, slurm.asked_s) < since_s:
+            return [NOT_READ]
+        return left_in(kube, slurm)
 
 
 def check_writers(world: World, observer: Observer) -> None:
@@ -55,12 +82,14 @@ def check_logs(world: World, observer: Observer) -> None:
         observer.report("log", (f"{one.name}: {text}" for text in found))
 
 
-def tally(observer: Observer, traffic: Traffic, tell: Tell) -> None:
+def tally(world: World, observer: Observer, traffic: Traffic, tell: Tell) -> None:
     """Say what was done and read."""
     tell(f"users: {spelled(traffic.done)}")
     tell(f"reads: {spelled(Counter(observer.views))}")
     tell(f"{len(observer.bound)} Pods bound, {len(observer.seen_jobs)} placeholders")
-    for one in (observer.pods, observer.jobs):
+    noted, failed = world.site.count(NOTED), world.site.count(FAILED)
+    tell(f"the site's prolog wrote into {noted} jobs, and failed {failed} times")
+    for one in (observer.pods, observer.jobs, observer.waiting):
         tell(f"{one.name}: {one.noticed} noticed, for {one.longest_s:.1f} calm seconds at most")
     tell(f"most submissions of a workload in a minute: {observer.submissions.most}")
 

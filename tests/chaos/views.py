@@ -7,6 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from tests.real.stage import annotation
+
 ENDED_PHASES = {"Succeeded", "Failed"}
 LIVE = {"PENDING", "RUNNING", "SUSPENDED"}
 STARTING = {"CONFIGURING", "COMPLETING"}
@@ -21,11 +23,24 @@ class PodRow(Struct, frozen=True, kw_only=True):
     terminating: bool = False
     ready: bool = False
     cpus: float = 0.0
+    owner: str = ""
+    """UID of its controller."""
+    gang: bool = False
+    cancelled: str = ""
+    """Id of the cancelled job after which it gets no other, until somebody asks for one."""
+
+    @property
+    def ended(self) -> bool:
+        return self.phase in ENDED_PHASES
 
     @property
     def alive(self) -> bool:
         """Whether its containers can run: it is bound and has not ended."""
-        return bool(self.node) and self.phase not in ENDED_PHASES
+        return bool(self.node) and not self.ended
+
+    @property
+    def waits(self) -> bool:
+        return not self.node and not self.ended and not self.terminating
 
 
 class KubeView(Struct, frozen=True, kw_only=True):
@@ -37,6 +52,8 @@ class KubeView(Struct, frozen=True, kw_only=True):
     """Ours, by UID."""
     cordoned: frozenset[str] = frozenset()
     """Names of Nodes."""
+    complete: frozenset[str] = frozenset()
+    """UIDs of Jobs that have all the Pods that they want."""
     holder: str = ""
     """Who holds the Lease; empty: nobody, or there is none."""
     acquired_s: float = 0.0
@@ -51,6 +68,10 @@ class JobRow(Struct, frozen=True, kw_only=True):
     cpus_per_host: float = 0.0
     pods: frozenset[str] = frozenset()
     """UIDs of the Pods that it stands for; empty: a plain job of a user."""
+    held: bool = False
+    """Slurm does not start it until somebody releases it."""
+    began: bool = True
+    """Its script has said so, or it has none."""
     submitted_s: float = 0.0
     """Wall clock."""
     started_s: float = 0.0
@@ -89,6 +110,8 @@ def pod_row(pod: Any) -> PodRow:
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status", {})
     requests = [one.get("resources", {}).get("requests", {}) for one in spec["containers"]]
     conditions = status.get("conditions") or ()
+    owners = metadata.get("ownerReferences") or [{"uid": ""}]
+    cancelled, _, asked = (annotation(pod, "cancelled") or "").partition("/")
     return PodRow(
         uid=metadata["uid"],
         name=metadata["name"],
@@ -97,7 +120,17 @@ def pod_row(pod: Any) -> PodRow:
         terminating="deletionTimestamp" in metadata,
         ready=any(one["type"] == "Ready" and one["status"] == "True" for one in conditions),
         cpus=sum(float(one.get("cpu", 0)) for one in requests),
+        owner=owners[0]["uid"],
+        gang=annotation(pod, "gang") is not None,
+        cancelled=cancelled if asked == (annotation(pod, "resubmit") or "") else "",
     )
+
+
+def is_complete(job: Any) -> bool:
+    """Whether this Job has the Pods that it wants: its controller may wait before it makes them."""
+    spec, status = job["spec"], job.get("status", {})
+    left = spec["completions"] - status.get("succeeded", 0)
+    return bool(status.get("active", 0) >= min(spec["parallelism"], left))
 
 
 def job_row(job: Any) -> JobRow:
@@ -109,6 +142,8 @@ def job_row(job: Any) -> JobRow:
         hosts=hosts,
         cpus_per_host=job["cpus"]["number"] / max(1, job["node_count"]["number"]),
         pods=_pods_of(job),
+        began=not job["batch_flag"] or ": started" in job["extra"],
+        held=job["state_reason"].startswith("JobHeld"),
         submitted_s=float(job["submit_time"]["number"]),
         started_s=float(job["start_time"]["number"]),
     )
@@ -124,11 +159,11 @@ def slurm_node_row(node: Any) -> SlurmNodeRow:
 
 
 def _pods_of(job: Any) -> frozenset[str]:
-    """Return the UIDs in the identity of a placeholder: of its task, if it is one of an array."""
-    try:
-        identity = json.loads(job["admin_comment"])["sunk-sync"]
-    except (ValueError, KeyError, TypeError):
-        return frozenset()
+    """Return the UIDs in the identity of a placeholder: of its task, if it is one of an array.
+
+    A site may overwrite the comment, but nobody the command line.
+    """
+    identity = _identity(job["admin_comment"]) or _identity(job["command"])
     uids = identity.get("uids")
     if not uids:
         return frozenset(pod.rpartition("/")[2] for pod in identity.get("pods", ()))
@@ -137,6 +172,13 @@ def _pods_of(job: Any) -> frozenset[str]:
         return frozenset({uids[task["number"]]})
     tasks = expand(f"[{job['array_task_string'].partition('%')[0]}]")
     return frozenset(uids[int(one)] for one in tasks)
+
+
+def _identity(text: str) -> Any:
+    try:
+        return json.loads(text)["sunk-sync"]
+    except (ValueError, KeyError, TypeError):
+        return {}
 
 
 def expand(hostlist: str) -> Iterator[str]:

@@ -6,9 +6,11 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
+from tests.chaos import site
 from tests.chaos.checkers import Write
 from tests.chaos.proxy import Proxy
 from tests.real.pod_bed import SCHEDULER, PodBed, configure_scripts, pod_conf
@@ -117,9 +119,10 @@ class World(Closing):
         self._stack = ExitStack()
         self._numbers = count(1)
         try:
-            conf = conf or pod_conf(HOSTS, kill_wait_s=KILL_WAIT_S)
+            conf = conf or _conf()
             self.bed = self._stack.enter_context(Bed.start(slurm=slurm, conf=conf))
             self.pods = self._stack.enter_context(PodBed(self.bed))
+            self.site = site.Site(self.bed.slurm)
             self._stop = threading.Event()
             self._start(replicas, sources)
         except BaseException:
@@ -222,3 +225,9 @@ class World(Closing):
 
     def close(self) -> None:
         self._stack.close()
+
+
+def _conf() -> SlurmConf:
+    """Return the Slurm of chaos, with the prolog of a site."""
+    conf = pod_conf(HOSTS, kill_wait_s=KILL_WAIT_S)
+    return replace(conf, extra_lines=(*conf.extra_lines, *site.LINES))

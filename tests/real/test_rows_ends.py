@@ -8,21 +8,27 @@ import pytest
 from tests.real.stage import Host, eventually, stays
 from tests.real.workloads import PodStage
 
-STAGE_HOSTS = 12
+STAGE_HOSTS = 16
 pytestmark = [pytest.mark.real, pytest.mark.usefixtures("scheduler")]
 
 FOLDER = "/etc/slurm"
 PROLOG, PROLOG_SLURMCTLD = "site-prolog.sh", "site-prolog-slurmctld.sh"
+EPILOG_SLURMCTLD = "site-epilog-slurmctld.sh"
+SCRIPTS = {
+    "Prolog": PROLOG,
+    "PrologSlurmctld": PROLOG_SLURMCTLD,
+    "EpilogSlurmctld": EPILOG_SLURMCTLD,
+}
 FINE = "exit 0"
 
 
 @pytest.fixture(scope="module")
 def prologs(pods: PodStage) -> Iterator[PodStage]:
-    """Give Slurm two prologs that succeed."""
-    for name in (PROLOG, PROLOG_SLURMCTLD):
+    """Give Slurm two prologs and an epilog that succeed."""
+    for name in SCRIPTS.values():
         write(pods, name, FINE)
     before = pods.bed.slurm.conf
-    lines = (f"Prolog={FOLDER}/{PROLOG}", f"PrologSlurmctld={FOLDER}/{PROLOG_SLURMCTLD}")
+    lines = [f"{option}={FOLDER}/{name}" for option, name in SCRIPTS.items()]
     pods.bed.slurm.reconfigure(replace(before, extra_lines=(*before.extra_lines, *lines)))
     yield pods
     pods.bed.slurm.reconfigure(before)
@@ -39,7 +45,7 @@ def write(pods: PodStage, name: str, text: str) -> None:
 @pytest.fixture(autouse=True)
 def mended(prologs: PodStage) -> Iterator[None]:
     yield
-    for name in (PROLOG, PROLOG_SLURMCTLD):
+    for name in SCRIPTS.values():
         write(prologs, name, FINE)
 
 
@@ -61,6 +67,32 @@ def test_a_failed_prolog_is_no_cancel_of_a_person_P17(prologs: PodStage) -> None
     said = load.events_of("SlurmJobEndedEarly")
     # On a slow machine the Pod has said something else before, and speaks once a minute.
     assert said == [f"{why}; another job follows"] or load.events_of("FailedScheduling")
+    assert (load.node, len(load.jobs)) == (good.name, 2)
+    assert load.annotation("cancelled") is None
+
+
+@pytest.fixture(params=["launch", "allocation"])
+def when(request: pytest.FixtureRequest, prologs: PodStage) -> Iterator[str]:
+    """The prolog runs before the script of a job, or already for its allocation."""
+    before = prologs.bed.slurm.conf
+    flags = () if request.param == "launch" else ("PrologFlags=Alloc",)
+    prologs.bed.slurm.reconfigure(replace(before, extra_lines=(*before.extra_lines, *flags)))
+    yield request.param
+    prologs.bed.slurm.reconfigure(before)
+
+
+def test_a_failed_prolog_is_no_cancel_of_a_person_while_epilog_slurmctld_runs_P17(
+    prologs: PodStage, when: str
+) -> None:
+    """Meanwhile the job is COMPLETING, and its record has no nodes: the gate has such a script."""
+    hosts = prologs.pool(when)
+    idle(hosts)
+    bad, good = hosts
+    write(prologs, PROLOG, f'[ "$SLURMD_NODENAME" != {bad.name} ]')
+    write(prologs, EPILOG_SLURMCTLD, "sleep 2")
+    prologs.bed.slurm.scontrol("update", f"nodename={good.name}", "weight=9")
+    load = prologs.load(nodeSelector={"pool": when})
+    load.until_bound(within_s=40)
     assert (load.node, len(load.jobs)) == (good.name, 2)
     assert load.annotation("cancelled") is None
 

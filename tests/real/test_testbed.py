@@ -27,7 +27,7 @@ from tests.real.testbed import (
 from tests.real.testbed import build as building
 from tests.real.testbed.build import build
 from tests.real.testbed.cache import KUBE_DEFAULT, SLURM_SUITES, Artifact
-from tests.real.testbed.kubelet import END_DELAY, EXIT_CODE, RUN, START_DELAY
+from tests.real.testbed.kubelet import END_DELAY, EXIT_CODE, FAILURES, INDEX, RUN, START_DELAY
 from tests.real.testbed.ports import Ports
 from tests.real.testbed.progress import Progress
 from tests.real.testbed.up import write_commands
@@ -241,6 +241,23 @@ def test_containers_end_with_their_exit_code(place: Place, exit_code: str, phase
     place.create(name, annotations={RUN: "0.2", EXIT_CODE: exit_code})
     place.until_phase(name, phase)
     assert ready(place.pod(name)) == "False"
+
+
+def test_only_pods_of_one_completion_index_fail_and_only_so_often(place: Place) -> None:
+    path = "/api/v1/namespaces/testbed/configmaps"
+    made = place.kube.rest.call("POST", path, {"metadata": {"name": "owner"}})["metadata"]
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": made["uid"]}
+    for name, index, phase in (
+        ("rank-0", "0", "Succeeded"),
+        ("rank-1", "1", "Failed"),
+        ("rank-1-again", "1", "Succeeded"),
+    ):
+        codes = {INDEX: index, RUN: "0.1", f"{EXIT_CODE}-1": "1", FAILURES: "1"}
+        pod = kube_objects.pod(name, namespace="testbed", node="m1", annotations=codes)
+        pod["metadata"]["ownerReferences"] = [owner]
+        place.kube.create(pod)
+        place.until_phase(name, phase)
+    place.kube.rest.call("DELETE", f"{path}/owner")
 
 
 def test_a_pod_that_does_not_fit_is_rejected(place: Place) -> None:

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import Confirmed, Job, ListingEnded, ListingStarted, Observed
 from sunk_sync.core.model.job_identity import spell_identity
+from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.decode.jobs import JobRecord, with_replaced
 from tests.kit.job_reader import ARRAY, CANCELLED, RUNNING, SOURCE, UIDS, Reader
 from tests.slurm.listed import listed, reader_of
@@ -56,11 +57,46 @@ async def test_a_job_is_read_again_only_when_its_state_changes_P23() -> None:
 async def test_a_change_of_flags_needs_no_read() -> None:
     slurm = SlurmJobs()
     record = slurm.start(slurm.add(identity_of("u1")), "n1")
+    record.state = ["COMPLETED", "COMPLETING"]
+    reader = await reader_of(slurm)
+    record.state = ["COMPLETED"]
+    assert (await reader.look())["1"].state == {"COMPLETED"}
+    assert reader.read == []
+
+
+@pytest.mark.parametrize("begun", [True, False])
+async def test_a_cancelled_job_is_read_again_when_it_is_no_longer_completing_P17(
+    *, begun: bool
+) -> None:
+    """Until then its record may lack its hosts, or the signal of its script."""
+    slurm = SlurmJobs()
+    record = slurm.start(slurm.add(identity_of("u1")), "n1" if begun else "")
     record.state = ["CANCELLED", "COMPLETING"]
     reader = await reader_of(slurm)
-    record.state = ["CANCELLED"]
-    assert (await reader.look())["1"].state == {"CANCELLED"}
+    record.state, record.nodes, record.signal = ["CANCELLED"], "n1", 15 * begun
+    slurm.before = lambda path: SlurmError("unreachable", "") if "job/1" in path else None
+    assert await reader.poll.poll() is not None
+    slurm.before = lambda _: None
+    (job,) = (await reader.look()).values()
+    assert (job.slurm_nodes, job.signalled) == (("n1",), begun)
+    assert reader.read == ["GET job/1"]
+    await reader.look()
     assert reader.read == []
+
+
+@pytest.mark.parametrize(
+    ("signal", "signalled", "prolog_failed"),
+    [(0, False, False), (15, True, False), (54, False, True)],
+)
+async def test_slurm_says_by_signal_54_that_a_prolog_failed_P17(
+    signal: int, *, signalled: bool, prolog_failed: bool
+) -> None:
+    """With `PrologFlags=Alloc`: 4022, the number of the error, taken for a status of wait(2)."""
+    slurm = SlurmJobs()
+    record = slurm.start(slurm.add(identity_of("u1")), "n1")
+    record.state, record.signal = ["CANCELLED"], signal
+    (job,) = (await Reader(slurm).look()).values()
+    assert (job.signalled, job.prolog_failed) == (signalled, prolog_failed)
 
 
 async def test_many_unknown_ids_at_the_start_are_read_by_one_listing() -> None:

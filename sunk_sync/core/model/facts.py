@@ -228,6 +228,8 @@ class Job(Struct, frozen=True, kw_only=True, gc=False):
     """MiB on each of its nodes; 0: all, or not read."""
     signalled: bool = False
     """A signal ended its script, or its node failed."""
+    prolog_failed: bool = False
+    """Slurm says so: with `PrologFlags=Alloc` only."""
     overwritten: bool = False
     """Its admin_comment has no identity any more: somebody wrote another text."""
 

@@ -70,9 +70,13 @@ def may_have_begun(job: Job) -> bool:
 
 
 def left_no_trace(job: Job) -> bool:
-    """Whether the cancelled job was on hosts, and its record does not show that its script ran."""
-    began = job.started or job.signalled
-    return "CANCELLED" in job.state and job.script and bool(job.slurm_nodes) and not began
+    """Whether the cancelled job was on hosts, and its record does not show that its script ran.
+
+    A job that is COMPLETING was on hosts. Its record has none while EpilogSlurmctld runs.
+    """
+    began = job.started or job.signalled or not job.script
+    placed = bool(job.slurm_nodes) or "COMPLETING" in job.state
+    return "CANCELLED" in job.state and placed and (job.prolog_failed or not began)
 
 
 def is_prolog_failed(reason: str) -> bool:

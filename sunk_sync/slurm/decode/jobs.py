@@ -38,14 +38,21 @@ NO_SUCH_JOB: Final = 2017
 ALREADY_ENDED: Final = (2021, 2084)
 STARTED: Final = ": started"
 """The script appends this to `extra` (P24)."""
+_PROLOG_FAILED: Final = 4022 & 0x7F
+"""slurmctld takes the error number ESLURMD_PROLOG_FAILED for a status of wait(2)."""
 _WITHDRAWN: Final = frozenset({"CANCELLED"})
 _REPLACED: Final = "-"
 _REASON_KEPT: Final = 256
 _number = re.compile(r"([0-9]{1,19})(?:[_+].*)?", re.DOTALL).fullmatch
 
 
+class _WireSignal(Struct, frozen=True):
+    id: Number = None
+
+
 class _WireExit(Struct, frozen=True):
     status: list[str] | str | None = None
+    signal: _WireSignal | None = None
 
 
 class _WireJob(Struct, frozen=True):
@@ -107,6 +114,7 @@ class JobRecord(Struct, frozen=True, kw_only=True, gc=False):
     user_id: int = 0
     user_name: str = ""
     signalled: bool = False
+    prolog_failed: bool = False
     overwritten: bool = False
     """As in Job."""
     name: str = ""
@@ -206,6 +214,7 @@ def job_of(record: JobRecord, task: int | None = None) -> Job | None:
         cpus=record.cpus,
         memory_mb=record.memory_mb,
         signalled=record.signalled,
+        prolog_failed=record.prolog_failed,
         overwritten=record.overwritten,
     )
 
@@ -261,6 +270,7 @@ def _record(wire: _WireJob) -> JobRecord:
     array = int(number_of(wire.array_job_id) or 0)
     task = number_of(wire.array_task_id) if array else None
     nodes = expand(wire.nodes or "")
+    signal = _signal_in(wire.exit_code)
     return JobRecord(
         number=wire.job_id,
         array=array,
@@ -278,10 +288,18 @@ def _record(wire: _WireJob) -> JobRecord:
         started=STARTED in (wire.extra or ""),
         preempted_at=int(number_of(wire.preempt_time) or 0),
         requeued=bool(wire.restart_cnt),
-        signalled=wire.exit_code is not None and "SIGNALED" in state_of(wire.exit_code.status),
+        signalled=signal not in (None, _PROLOG_FAILED),
+        prolog_failed=signal == _PROLOG_FAILED,
         cpus=int(number_of(wire.cpus) or 0) // max(1, len(nodes)),
         memory_mb=int(number_of(wire.memory_per_node) or 0),
     )
+
+
+def _signal_in(code: _WireExit | None) -> int | None:
+    """Return the number of the signal in an exit status, 0 if it is not known."""
+    if code is None or "SIGNALED" not in state_of(code.status):
+        return None
+    return int(number_of(code.signal.id) or 0) if code.signal is not None else 0
 
 
 def _reason_of(text: str | None) -> str:

@@ -14,7 +14,7 @@ import anyio
 from msgspec.structs import replace
 
 from sunk_sync.core.model.facts import Deleted, Job, Observed, Tell
-from sunk_sync.core.translate.job_states import LIVE, is_live
+from sunk_sync.core.translate.job_states import LIVE, is_live, left_no_trace
 from sunk_sync.slurm.api.answers import SlurmError
 from sunk_sync.slurm.api.client import Slurm
 from sunk_sync.slurm.api.requests import SlurmCall, get_job, list_jobs
@@ -278,7 +278,7 @@ class JobReading:
             self._note_read(listed_id)
             asked_s = self._read_s.get(listed_id, self._asked_s)
             if listed_id not in self._read_s and job.state != state:
-                if self.failure is not None and _differ(job.state, state):
+                if self.failure is not None and _is_changed(job, state):
                     continue  # its present owner and its hosts are unknown
                 job = replace(job, state=state)
                 self._job_owners.keep(listed_id, job)
@@ -371,12 +371,17 @@ async def _breathe(place: int) -> None:
 
 def _is_stale(job: Job, state: States) -> bool:
     """Whether the state changed, or a running job was read without its hosts."""
-    return _differ(job.state, state) or ("RUNNING" in state and not job.slurm_nodes)
+    return _is_changed(job, state) or ("RUNNING" in state and not job.slurm_nodes)
 
 
-def _differ(before: States, now: States) -> bool:
-    """Whether the states differ in more than flags that come and go."""
-    return before != now and base_of(before) != base_of(now)
+def _is_changed(job: Job, state: States) -> bool:
+    """Whether the state differs in more than flags that come and go.
+
+    The record of a job that was COMPLETING may have lacked its hosts, and the signal of its script.
+    """
+    if job.state == state:
+        return False
+    return base_of(job.state) != base_of(state) or left_no_trace(job)
 
 
 def _is_another(before: Job | None, job: Job) -> bool:

@@ -17,10 +17,10 @@ ENDED = {"slurm_nodes": ("n1",), "started": False}
     [
         ("CANCELLED", {}, True),
         ("CANCELLED", {"slurm_nodes": ("n1", "n2")}, True),
-        ("CANCELLED", {"slurm_nodes": ()}, False),  # while it waited
         ("CANCELLED", {"signalled": True}, False),  # its script got a signal
         ("CANCELLED", {"started": True}, False),  # its script caught the signal
         ("CANCELLED", {"script": False}, False),  # an allocation has no script
+        ("CANCELLED", {"script": False, "prolog_failed": True}, True),
         ("FAILED", {}, False),
         ("NODE_FAIL", {}, False),
         ("RUNNING", {}, False),
@@ -35,15 +35,27 @@ def test_a_job_never_began_if_it_has_hosts_and_no_trace_of_its_script_P17(
     assert not never_began(completing)
 
 
+def test_a_job_that_was_cancelled_while_it_waited_is_never_completing_P17() -> None:
+    """So one without hosts that is COMPLETING was on some: EpilogSlurmctld runs."""
+    waited = job(POD, state="CANCELLED", started=False)
+    assert not never_began(waited)
+    completing = job(POD, state="CANCELLED+COMPLETING", started=False)
+    assert not never_began(completing)
+    assert may_have_begun(completing)
+
+
 @pytest.mark.parametrize("signalled", [True, False])
-def test_a_job_that_is_completing_is_waited_for_P17(*, signalled: bool) -> None:
+@pytest.mark.parametrize(("slurm_nodes", "where"), [(("n1",), " on n1"), ((), "")])
+def test_a_job_that_is_completing_is_waited_for_P17(
+    slurm_nodes: tuple[str, ...], where: str, *, signalled: bool
+) -> None:
     """A script that catches SIGTERM gets a signal only at `KillWait`."""
     core = two_hosts(POD)
     core.see(job(POD, state="RUNNING", **ENDED))
-    core.see(job(POD, state="CANCELLED+COMPLETING", **ENDED))
+    core.see(job(POD, state="CANCELLED+COMPLETING", **ENDED | {"slurm_nodes": slurm_nodes}))
     core.wait(400)
     (shown,) = core.workload_wants(POD, SetScheduled)
-    assert "Slurm cancels job 7 on n1, and its script may still run" in shown.message
+    assert f"Slurm cancels job 7{where}, and its script may still run" in shown.message
     assert not core.workload_wants(POD, SetMetadata)
     assert not core.submission(POD)
     core.see(job(POD, state="CANCELLED", **ENDED | {"signalled": signalled}))

@@ -7,6 +7,10 @@ delays, at creation or later. Those of a Node apply to its Pods; the Pod's own t
     testbed/end-delay-s    seconds from deletionTimestamp to gone (default 0; "inf": never)
     testbed/run-s          seconds from Running to the end of the containers (default: never)
     testbed/exit-code      exit code of containers that end (default 0: Succeeded)
+    testbed/failures       how many Pods of an owner, for each completion index, end with the exit
+                           code; the later ones succeed (default: all of them fail)
+
+A name with `-N` at its end, such as testbed/exit-code-1, is for the Pod of completion index N only.
 
 Pods of sunk-sync itself are not for it: tests/image/kubelet.py runs those.
 
@@ -25,7 +29,7 @@ import math
 import ssl
 import sys
 from collections import defaultdict
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -41,6 +45,8 @@ START_DELAY = PREFIX + "start-delay-s"
 END_DELAY = PREFIX + "end-delay-s"
 RUN = PREFIX + "run-s"
 EXIT_CODE = PREFIX + "exit-code"
+FAILURES = PREFIX + "failures"
+INDEX = "batch.kubernetes.io/job-completion-index"
 
 BOUND_PODS = "fieldSelector=spec.nodeName!=&labelSelector=app.kubernetes.io/name!=sunk-sync"
 MAX_CALLS_AT_ONCE = 32
@@ -70,6 +76,8 @@ class Kubelet:
         """UIDs by Node."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._since: dict[tuple[str, str], float] = {}
+        self._failed: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        """UIDs of Pods that failed, by owner and completion index."""
         self._addresses = itertools.count(1)
         self._heard_of: set[str] = set()
         """UIDs of Nodes with a first heartbeat."""
@@ -163,16 +171,15 @@ class Kubelet:
     def _next_step(self, uid: str, pod: Object) -> Coroutine[Any, Any, None] | None:
         knobs = self._knobs_of_node.get(pod["spec"]["nodeName"], {}) | _knobs(pod)
         phase = pod.get("status", {}).get("phase", "Pending")
-        code = int(knobs.get(EXIT_CODE, "0"))
         if "deletionTimestamp" in pod["metadata"]:
-            remove = self._remove(pod, code if phase == "Running" else None)
+            remove = self._remove(pod, knobs if phase == "Running" else None)
             return self._after(uid, "end", knobs.get(END_DELAY, "0"), remove)
         if phase == "Pending" and (away := self._turned_away(uid, pod)):
             return self._after(uid, "start", "0", self._patch_status(pod, away))
         if phase == "Pending":
             return self._after(uid, "start", knobs.get(START_DELAY, "0"), self._start(pod))
         if phase == "Running" and RUN in knobs:
-            return self._after(uid, "run", knobs[RUN], self._finish(pod, code))
+            return self._after(uid, "run", knobs[RUN], self._finish(pod, knobs))
         return None
 
     def _turned_away(self, uid: str, pod: Object) -> Object | None:
@@ -222,8 +229,17 @@ class Kubelet:
         }
         await self._patch_status(pod, status)
 
-    async def _finish(self, pod: Object, exit_code: int) -> None:
+    def _exit_code(self, pod: Object, knobs: Mapping[str, str]) -> int:
+        """Return how its containers end, and count the Pod if they fail."""
+        code, uid = int(knobs.get(EXIT_CODE, "0")), pod["metadata"]["uid"]
+        failed = self._failed[_rank(pod)]
+        if code and len(failed) < float(knobs.get(FAILURES, "inf")):
+            failed.add(uid)
+        return code if uid in failed else 0
+
+    async def _finish(self, pod: Object, knobs: Mapping[str, str]) -> None:
         """End the containers; the Pod stays until it is deleted."""
+        exit_code = self._exit_code(pod, knobs)
         reason = "Error" if exit_code else "Completed"
         terminated = {"exitCode": exit_code, "reason": reason, "finishedAt": _now()}
         status = {
@@ -233,13 +249,13 @@ class Kubelet:
         }
         await self._patch_status(pod, status)
 
-    async def _remove(self, pod: Object, exit_code: int | None) -> None:
+    async def _remove(self, pod: Object, knobs: Mapping[str, str] | None) -> None:
         """Write the last status, then remove the object; never one of another UID.
 
-        `exit_code`: of containers that still run.
+        `knobs`: of containers that still run.
         """
-        if exit_code is not None:
-            await self._finish(pod, exit_code)
+        if knobs is not None:
+            await self._finish(pod, knobs)
         uid = pod["metadata"]["uid"]
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
         await self._call("DELETE", _path(pod), options)
@@ -266,7 +282,16 @@ class Kubelet:
 
 def _knobs(an_object: Object) -> dict[str, str]:
     annotations = an_object["metadata"].get("annotations") or {}
-    return {key: value for key, value in annotations.items() if key.startswith(PREFIX)}
+    knobs = {key: value for key, value in annotations.items() if key.startswith(PREFIX)}
+    own = f"-{annotations.get(INDEX)}"
+    return knobs | {key.removesuffix(own): knobs[key] for key in knobs if key.endswith(own)}
+
+
+def _rank(pod: Object) -> tuple[str, str]:
+    """Return the UID of the owner, and the completion index."""
+    metadata = pod["metadata"]
+    owners = metadata.get("ownerReferences") or [metadata]
+    return owners[0]["uid"], (metadata.get("annotations") or {}).get(INDEX, "")
 
 
 def _has_ready(node: Object) -> bool:

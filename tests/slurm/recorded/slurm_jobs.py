@@ -47,6 +47,7 @@ class Record:
     command: str = ""
     user: int = 0
     restarts: int = 0
+    signal: int = 0
 
     def wire(self) -> dict[str, Any]:
         return {
@@ -64,6 +65,10 @@ class Record:
             "user_id": self.user,
             "user_name": {0: "root", 64030: "slurm"}.get(self.user, ""),
             "restart_cnt": self.restarts,
+            "exit_code": {
+                "status": ["SIGNALED" if self.signal else "SUCCESS"],
+                "signal": {"id": {"set": bool(self.signal), "number": self.signal}},
+            },
         }
 
     def is_called(self, job_id: str) -> bool:
