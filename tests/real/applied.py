@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from tests.real.stage import eventually, stays
@@ -32,8 +33,9 @@ class ExampleStage(PodStage):
 class Example:
     """A file of deploy/examples that is applied."""
 
-    def __init__(self, stage: ExampleStage, *, within_s: float) -> None:
+    def __init__(self, stage: ExampleStage, file: Path, *, within_s: float) -> None:
         self.stage = stage
+        self.file = file
         self.within_s = within_s
         self.kube = stage.bed.kube
 
@@ -157,7 +159,7 @@ def applied(
         text = text.replace(old, new)
     file = stage.bed.kube.directory / f"{name}.yaml"
     file.write_text(text)
-    example = Example(stage, within_s=within_s)
+    example = Example(stage, file, within_s=within_s)
     example.kubectl("apply", "-f", str(file))
     begun_s = time.monotonic()
     try:

@@ -385,6 +385,22 @@ def test_gangs_of_each_controller_come_back_after_all_or_one_of_them_failed_G8(
 
 @beside
 @nightly
+@pytest.mark.parametrize(("name", "size", "changed"), AGAIN)
+def test_gangs_that_are_applied_again_while_their_pods_end_come_back_G9(
+    pods: ExampleStage, name: str, size: int, changed: dict[str, str]
+) -> None:
+    with applied(pods, name, changed=changed, within_s=90) as example:
+        first = example.until_running(size)
+        gangs = len(example.gangs(first))
+        example.kubectl("delete", "--cascade=background", "-f", str(example.file))
+        example.kubectl("apply", "-f", str(example.file))
+        second = example.until_running(size, without=first)
+        assert len(example.gangs(second)) == gangs
+        example.until(lambda: len(example.jobs()) == gangs, "no job of the first is left")
+
+
+@beside
+@nightly
 @pytest.mark.parametrize(("name", "size", "changed"), [AGAIN[0], *AGAIN[2:]])
 def test_the_clean_up_of_a_succeeded_pod_ends_no_other_of_its_gang_G8(
     pods: ExampleStage, name: str, size: int, changed: dict[str, str]
