@@ -20,7 +20,7 @@
 # In the file their names begin with lock-: lock-silent = 20s. Only url has no prefix.
 #   --check                 test URL and token, and exit
 set -u
-PATH=${PATH:-/usr/local/bin:/usr/bin:/bin}
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
 url= token_file= level=auto silent=20s max=10m unlocked=start check=
 
@@ -59,8 +59,14 @@ send() {
     fi
 }
 
+# Run a program so that no variable, file of a home or file of this directory changes what it does:
+# this script may be root's, and a user may have chosen its directory.
+clean() {
+    env -i PATH="$PATH" "$@"
+}
+
 with_curl() {
-    reply=$(curl -s -K - -X "$1" --data-binary "$3" --connect-timeout 3 -m "$4" \
+    reply=$(clean curl -q -s -K - -X "$1" --data-binary "$3" --connect-timeout 3 -m "$4" \
         -H 'Content-Type: application/json' -H 'Expect:' --noproxy '*' --max-filesize 1048576 \
         -w '%{http_code}' "$url$2") || return 1
     printf '%s %s' "${reply##*[!0-9]}" "${reply%%
@@ -74,7 +80,7 @@ request() {
 }
 
 with_bash() {
-    timeout "$1" bash -c '
+    clean timeout "$1" bash -c '
         exec 3<>"/dev/tcp/$1/$2" && cat >&3 || exit
         read -r _ status _ <&3 || exit
         while read -r line <&3 && [ "${line%$'"'\r'"'}" ]; do :; done
@@ -83,7 +89,7 @@ with_bash() {
 }
 
 with_python() {
-    python3 -c '
+    clean python3 -I -c '
 import sys, urllib.error, urllib.request as r
 method, address, body, seconds = sys.argv[1:]
 request = r.Request(address, body.encode() or None, method=method)
