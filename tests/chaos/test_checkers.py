@@ -484,6 +484,7 @@ def test_a_read_of_kubernetes_that_ends_during_one_of_slurm_is_passed_over() -> 
         ((kube(POD), slurm(JOB)), ""),
         ((kube(POD, cordoned=frozenset({"n1"})), slurm(JOB)), "n1 is cordoned"),
         ((kube(POD), drained("IDLE", "DRAIN")), "Slurm node n1 is DRAIN+IDLE"),
+        ((kube(), drained("IDLE", "DRAIN", reason="Prolog error")), ""),
         ((kube(pod(node="")), slurm()), "web-1 is not ready on a Node"),
         ((kube(pod(terminating=True)), slurm(JOB)), "web-1 is not ready on a Node"),
         ((kube(POD), slurm()), "web-1 on n1 has []"),
