@@ -25,8 +25,12 @@ SUBMISSIONS_MAX = 5
 MINUTE_S = 60.0
 CLOCK_S = 0.05
 EXPECTED_ERRORS = {"lost the Lease: this process ends", "source cannot be read for a long time"}
-PROLOG_ERROR = "Prolog error"
-"""slurmd may report one failure every 15 s for minutes: each time slurmctld drains its host."""
+REPAIRED = "repaired"
+PROLOG_ERRORS = {"Prolog error", REPAIRED}
+"""slurmd may report one failure every 15 s for minutes: each time slurmctld drains its host.
+
+24.11 keeps the reason with which the operator freed it.
+"""
 BEFORE_MAX = 64
 """Reads of Kubernetes that can end during one read of Slurm."""
 
@@ -369,7 +373,7 @@ def unconverged(kube: KubeView, slurm: SlurmView) -> list[str]:
             f"Slurm node {node.name} is {'+'.join(sorted(node.states))} {node.reason!r}"
             for node in slurm.nodes.values()
             if {"DRAIN", "DOWN", "FAIL", "NOT_RESPONDING"} & node.states
-            and node.reason != PROLOG_ERROR
+            and node.reason not in PROLOG_ERRORS
         ),
         *_unsettled_pods(kube, slurm),
         *(

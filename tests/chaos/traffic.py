@@ -13,7 +13,7 @@ from contextlib import suppress
 from http.client import HTTPException
 from typing import Any
 
-from tests.chaos.checkers import HumanDrains
+from tests.chaos.checkers import REPAIRED, HumanDrains
 from tests.chaos.retries import BACKGROUND, BATCH, IGNORES_DISRUPTIONS, KEPT_S, MERGE, Retries
 from tests.chaos.world import HOSTS, World
 from tests.real.pod_bed import SCHEDULER
@@ -35,7 +35,13 @@ CORDONS = 0.25
 ASIDE_S = 6.0
 """A human acts only on a host without a change in Kubernetes for so long."""
 AWAY = (OSError, HTTPException, RestError, BedError)
-SLURMS_OWN = ("Duplicate jobid", "Kill task failed", "Prolog error", "batch job complete failure")
+SLURMS_OWN = (
+    "Duplicate jobid",
+    "Kill task failed",
+    "Prolog error",
+    "batch job complete failure",
+    REPAIRED,
+)
 WEB, DATABASE = 3, 2
 PROBE = "probe"
 """Users leave Pods and jobs of such a name alone."""
@@ -276,7 +282,7 @@ class Traffic(Closing):
         self._humans.lifting(host)
         reason = self._drained.pop(host)
         if self._slurm.slurm_node(host)["reason"] == reason:
-            self._slurm.update_slurm_node(host, state=["UNDRAIN"], reason="repaired")
+            self._slurm.update_slurm_node(host, state=["UNDRAIN"], reason=REPAIRED)
 
     def _repair(self) -> None:
         """An operator frees the hosts that slurmctld itself has drained, and cancels held jobs.
@@ -286,7 +292,7 @@ class Traffic(Closing):
         """
         for node in self._slurm.slurm_nodes():
             if "DRAIN" in node["state"] and node["reason"].startswith(SLURMS_OWN):
-                self._slurm.update_slurm_node(node["name"], state=["UNDRAIN"], reason="repaired")
+                self._slurm.update_slurm_node(node["name"], state=["UNDRAIN"], reason=REPAIRED)
         self._cancel_plain(lambda job: job["state_reason"].startswith("JobHeld"))
 
     def _cancel_plain(self, which: Callable[[Any], bool]) -> None:

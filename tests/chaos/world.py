@@ -24,6 +24,8 @@ from tests.real.testbed.sandbox import wait_until
 HOSTS = 9
 KILL_WAIT_S = 4
 RESTART_S = 1.0
+TOKEN_S = 86_400
+"""Longer than any run."""
 READY_S = 180.0
 USUAL_START_S = 6.0
 LEASE_S = "6s"
@@ -168,6 +170,7 @@ class World(Closing):
         made = Replica(self.pods, f"replica-{next(self._numbers)}", self._flags)
         self._stack.callback(made.close)
         made.service.sources = sources
+        made.service.put_token(self.bed.slurm.token(TOKEN_S))
         made.service.settings["hooks_url"] = self.to_hooks.url
         self.all_replicas = [*self.all_replicas, made]
         self._serve([*self.replicas, made])
