@@ -69,7 +69,7 @@ test-newcomer: $(READY) ## run the first commands of the README in a fresh clone
 
 # A change is what came in the six hours before the last commit, unless CI names its base.
 BASE ?= $(shell git rev-list -1 --before="$$(( $$(git log -1 --format=%ct) - 21600 ))" HEAD)
-REAL = $(BIN)/python -m pytest -m real --tier commit --changed-since "$(BASE)" --dist loadfile --no-loadscope-reorder \
+REAL = $(BIN)/python -m pytest -m real --tier commit --changed-since "$(BASE)" --dist loadfile \
   tests/real tests/chart tests/image tests/page -o cache_dir=.pytest_cache/real --durations 25
 
 test-real: $(READY) testbed ## run the tests with real Kubernetes and Slurm servers that CI runs

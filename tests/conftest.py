@@ -3,7 +3,7 @@
 import hypothesis
 import pytest
 
-from tests.tiers import changed_since, keep_commit_tier, longest_first, mark_older_slurm, widened
+from tests.tiers import changed_since, keep_commit_tier, mark_older_slurm, widened
 
 hypothesis.settings.register_profile("busy machines", deadline=None)
 hypothesis.settings.load_profile("busy machines")
@@ -26,7 +26,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     mark_older_slurm(items)
-    longest_first(items)
     if config.getoption("tier") == "commit":
         revision = config.getoption("changed_since")
         whole = widened(changed_since(revision)) if revision else ()

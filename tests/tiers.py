@@ -35,28 +35,6 @@ MORE: Mapping[str, tuple[str, ...]] = {
 """Beginning of a changed path → beginnings of test files that then run whole with the commit."""
 
 
-LONGEST = (
-    "tests/image/test_image",
-    "tests/image/",
-    "tests/real/test_examples",
-    "tests/real/permissions/",
-    "tests/real/test_fitness",
-    "tests/real/test_kill",
-    "tests/real/test_node_sets",
-    "tests/real/test_hooks",
-)
-"""Beginnings of the files that take minutes. They begin first: the last file ends alone."""
-
-
-def longest_first(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: _rank(item.nodeid))
-
-
-def _rank(nodeid: str) -> int:
-    ranks = (rank for rank, begins in enumerate(LONGEST) if nodeid.startswith(begins))
-    return next(ranks, len(LONGEST))
-
-
 def widened(changed: Iterable[str]) -> tuple[str, ...]:
     """Return the beginnings of the test files that run whole after these changes."""
     found: dict[str, None] = {}
