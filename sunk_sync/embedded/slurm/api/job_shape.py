@@ -109,7 +109,6 @@ def _exit_status(job: Job) -> str:
 def _size(job: Job, memory: Memory) -> Shape:
     request, nodes = job.request, len(job.nodes) or job.request.nodes
     on_nodes = [memory.nodes[name] for name in job.nodes if name in memory.nodes]
-    names = ranged(() if _is_at_epilog(job) else job.nodes)
     whole = request.exclusive and on_nodes
     cpus = sum(node.spec.cpus for node in on_nodes) if whole else request.cpus * nodes
     return {
@@ -117,16 +116,11 @@ def _size(job: Job, memory: Memory) -> Shape:
         "cpus": number(cpus),
         "gres_detail": list(_details(job.gres)) if job.state in ON_NODES else [],
         "node_count": number(nodes),
-        "nodes": names,
+        "nodes": ranged(job.nodes),
         "job_resources": {"nodes": {"count": len(job.nodes), "list": ranged(job.nodes)}}
         if job.nodes
         else {},
     }
-
-
-def _is_at_epilog(job: Job) -> bool:
-    """Whether it has ended on all its nodes, and EpilogSlurmctld still runs."""
-    return job.ending and not job.lingers and job.state != "PENDING"
 
 
 def _details(gres: Iterable[Gres]) -> Iterable[str]:
