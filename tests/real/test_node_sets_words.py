@@ -112,6 +112,7 @@ def test_kube_scheduler_says_why_no_node_takes_a_pod_N13(farm: Farm) -> None:
     assert words in explained(farm, "nodeset", "cpu").partition("Kubernetes")[0], "the decision"
 
 
+@pytest.mark.night("the garbage collector learns of a new kind after half a minute: alone it fails")
 def test_orphaned_pods_come_back_to_a_nodeset_with_their_jobs_N23_N29(farm: Farm) -> None:
     """The way that docs/nodesets.md says."""
     farm.make(2)
