@@ -417,20 +417,6 @@ def test_a_job_for_a_drained_node_is_accepted_with_a_warning() -> None:
     assert (answer.status, len(json.loads(answer.body)["warnings"])) == (200, 2)
 
 
-def test_a_job_names_its_nodes_again_when_epilog_slurmctld_has_ended() -> None:
-    asker = Asker(prolog_slurmctld=True)
-    asker.submit(requeue=False)
-    asker.wait(2)
-    asker.get("jobs/")
-    asker.slurm.release_gate(1, now_s=asker.now_s, passes=False)
-    shown = []
-    for _ in range(2):
-        (job,) = asker.get("job/1")["jobs"]
-        shown.append((job["job_state"], job["nodes"]))
-        asker.wait(1)
-    assert shown == [(["CANCELLED", "COMPLETING"], ""), (["CANCELLED"], "n1")]
-
-
 def test_a_job_that_ignores_sigterm_keeps_its_node_until_kill_wait() -> None:
     """KillWait is 30 s."""
     asker = Asker()
